@@ -1,0 +1,370 @@
+// What Python sees of the core. Everything that comes in is checked here: the core itself trusts its callers.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+#include "block.hpp"
+#include "instruction_set.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+using mm::Index;
+template <class T> using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T> using In2 = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
+
+// Rows and the Python arrays that own their memory.
+struct PyRows {
+  mm::Rows rows;
+  nb::ndarray<> owners[3];
+  std::vector<std::uint64_t> occupied;
+};
+
+template <class I> void check_csr(const I *indices, const I *indptr, Index n_rows, Index n_values, Index n_features) {
+  if (indptr[0] != 0) throw nb::value_error("CSR indptr must start at 0");
+  for (Index i = 0; i < n_rows; ++i)
+    if (indptr[i + 1] < indptr[i])
+      throw nb::value_error(("CSR indptr decreases at row " + std::to_string(i)).c_str());
+  if (static_cast<Index>(indptr[n_rows]) > n_values)
+    throw nb::value_error("CSR indptr reaches past the end of data and indices");
+  for (Index i = 0; i < n_rows; ++i)
+    for (Index t = indptr[i]; t < static_cast<Index>(indptr[i + 1]); ++t)
+      if (indices[t] < 0 || static_cast<Index>(indices[t]) >= n_features)
+        throw nb::value_error(("CSR column index " + std::to_string(indices[t]) + " in row " + std::to_string(i) +
+                               " is outside 0.." + std::to_string(n_features - 1))
+                                  .c_str());
+}
+
+template <class X, class I>
+PyRows csr_rows(In<X> values, In<I> indices, In<I> indptr, Index n_features, double intercept) {
+  if (n_features < 0) throw nb::value_error("n_features is negative");
+  if (indptr.shape(0) < 1) throw nb::value_error("CSR indptr is empty");
+  if (values.shape(0) != indices.shape(0)) throw nb::value_error("CSR data and indices differ in length");
+  const Index n_rows = static_cast<Index>(indptr.shape(0)) - 1;
+  check_csr(indices.data(), indptr.data(), n_rows, static_cast<Index>(indices.shape(0)), n_features);
+  return {{sizeof(I) == 4 ? mm::Layout::csr32 : mm::Layout::csr64, sizeof(X) == 4, values.data(), indices.data(),
+           indptr.data(), n_rows, n_features, 0, intercept, nullptr},
+          {nb::ndarray<>(values), nb::ndarray<>(indices), nb::ndarray<>(indptr)},
+          {}};
+}
+
+template <class X> PyRows dense_rows(In2<X> values, bool skip_zeros, double intercept) {
+  const Index n_rows = static_cast<Index>(values.shape(0)), n_features = static_cast<Index>(values.shape(1));
+  if (n_features > 1 && values.stride(1) != 1) throw nb::value_error("dense rows must be contiguous");
+  if (skip_zeros && n_features > 2147483647) throw nb::value_error("too many features for a dense array");
+  PyRows out{{skip_zeros ? mm::Layout::dense_with_zeros : mm::Layout::dense, sizeof(X) == 4, values.data(), nullptr,
+              nullptr, n_rows, n_features, static_cast<Index>(values.stride(0)), intercept, nullptr},
+             {nb::ndarray<>(values)},
+             {}};
+  if (skip_zeros) {
+    const Index words = out.rows.words_per_row();
+    out.occupied.assign(static_cast<std::size_t>(n_rows * words), 0);
+    for (Index i = 0; i < n_rows; ++i) {
+      const X *row = values.data() + i * out.rows.row_stride;
+      std::uint64_t *bits = out.occupied.data() + i * words;
+      for (Index j = 0; j < n_features; ++j) bits[j / 64] |= std::uint64_t{row[j] != 0} << (j % 64);
+    }
+    out.rows.occupied = out.occupied.data();
+  }
+  return out;
+}
+
+template <class X, class I> void define_csr(nb::class_<PyRows> &rows) {
+  rows.def_static("csr", &csr_rows<X, I>, "data"_a.noconvert(), "indices"_a.noconvert(), "indptr"_a.noconvert(),
+                  "n_features"_a, "intercept"_a);
+}
+template <class X> void define_dense(nb::class_<PyRows> &rows) {
+  rows.def_static("dense", &dense_rows<X>, "X"_a.noconvert(), "skip_zeros"_a, "intercept"_a);
+}
+
+// Scratch for compacting a dense row, for calls outside of a block.
+struct OwnScratch {
+  std::vector<std::int32_t> index;
+  std::vector<double> value;
+  mm::RowScratch scratch;
+  explicit OwnScratch(const mm::Rows &rows) {
+    if (rows.layout != mm::Layout::dense_with_zeros) return;
+    index.resize(static_cast<std::size_t>(rows.n_features) + 1);
+    value.resize(static_cast<std::size_t>(rows.n_features) + 1);
+    scratch.index = index.data();
+    scratch.value = value.data();
+  }
+};
+
+template <class T> nb::ndarray<nb::numpy, T> owned_array(std::vector<T> &&values) {
+  auto *kept = new std::vector<T>(std::move(values));
+  nb::capsule owner(kept, [](void *p) noexcept { delete static_cast<std::vector<T> *>(p); });
+  return nb::ndarray<nb::numpy, T>(kept->data(), {kept->size()}, owner);
+}
+
+nb::ndarray<nb::numpy, double> squared_norms(const PyRows &self) {
+  std::vector<double> out(static_cast<std::size_t>(self.rows.n_rows));
+  {
+    nb::gil_scoped_release release;
+    OwnScratch own(self.rows);
+    mm::kernels().squared_norms(self.rows, own.scratch, out.data());
+  }
+  return owned_array(std::move(out));
+}
+
+// Every part that a block and weights must agree on.
+void check_pair(const mm::Block &block, const mm::Weights &weights, const mm::Rows &rows) {
+  if (weights.lanes() != block.problem().lanes) throw nb::value_error("block and weights differ in lanes");
+  if (weights.n_rows() != rows.n_features + (rows.intercept != 0 ? 1 : 0))
+    throw nb::value_error("block and weights differ in features");
+}
+
+// A block with the rows it reads kept alive.
+struct PyBlock {
+  nb::object rows_owner;
+  const mm::Rows *rows;
+  std::unique_ptr<mm::Block> block;
+};
+
+template <class T> std::vector<T> copied(const In<T> &array) { return {array.data(), array.data() + array.shape(0)}; }
+
+void check_range(Index begin, Index end, Index size) {
+  if (begin < 0 || end < begin || end > size) throw nb::index_error("range outside of the block");
+}
+
+mm::Formulation formulation_of(const std::string &name) {
+  if (name == "crammer_singer") return mm::Formulation::crammer_singer;
+  if (name == "weston_watkins") return mm::Formulation::weston_watkins;
+  if (name == "one_vs_rest") return mm::Formulation::one_vs_rest;
+  throw nb::value_error(("unknown core formulation '" + name + "'").c_str());
+}
+
+} // namespace
+
+NB_MODULE(_core, m) {
+  m.doc() = "The compiled core of multimargin.";
+  m.def("instruction_sets", &mm::instruction_sets, "Instruction sets that this processor runs.");
+  m.def("instruction_set", &mm::instruction_set, "The instruction set in use.");
+  m.def("use_instruction_set", &mm::use_instruction_set, "name"_a, "Force one; False when it is not available.");
+
+  nb::class_<PyRows> rows(m, "Rows", "Rows of X, read in place.");
+  define_csr<float, std::int32_t>(rows);
+  define_csr<float, std::int64_t>(rows);
+  define_csr<double, std::int32_t>(rows);
+  define_csr<double, std::int64_t>(rows);
+  define_dense<float>(rows);
+  define_dense<double>(rows);
+  rows.def_prop_ro("n_rows", [](const PyRows &self) { return self.rows.n_rows; })
+      .def_prop_ro("n_features", [](const PyRows &self) { return self.rows.n_features; })
+      .def_prop_ro("intercept", [](const PyRows &self) { return self.rows.intercept; })
+      .def_prop_ro("n_weights", [](const PyRows &self) { return self.rows.n_features + (self.rows.intercept != 0); })
+      .def("squared_norms", &squared_norms)
+      .def(
+          "scores",
+          [](const PyRows &self, nb::ndarray<nb::ndim<2>, nb::ro, nb::c_contig, nb::device::cpu> W,
+             nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> out, Index begin) {
+            const bool single = W.dtype() == nb::dtype<float>();
+            if (!single && W.dtype() != nb::dtype<double>()) throw nb::value_error("W must be float32 or float64");
+            const Index stride = static_cast<Index>(W.shape(1)), end = begin + static_cast<Index>(out.shape(0));
+            if (stride != 1 && stride % (single ? 8 : 4) != 0) throw nb::value_error("W is not padded");
+            const Index lanes = static_cast<Index>(out.shape(1));
+            if (lanes > stride) throw nb::value_error("out has more columns than W");
+            if (static_cast<Index>(W.shape(0)) != self.rows.n_features + (self.rows.intercept != 0 ? 1 : 0))
+              throw nb::value_error("W and X differ in features");
+            check_range(begin, end, self.rows.n_rows);
+            nb::gil_scoped_release release;
+            OwnScratch own(self.rows);
+            std::vector<double> padded_scores(static_cast<std::size_t>(stride));
+            mm::kernels().scores(self.rows, {const_cast<void *>(W.data()), single, stride}, own.scratch, begin, end,
+                                 lanes, padded_scores.data(), out.data());
+          },
+          "W"_a, "out"_a, "begin"_a, "out = the first columns of X[begin:begin + len(out)] @ W, W padded.");
+
+  nb::class_<mm::Weights>(m, "Weights", "Feature-major W, padded, and the state of its acceleration.")
+      .def(
+          "__init__",
+          [](mm::Weights *self, Index n_rows, Index lanes, bool single_precision) {
+            if (n_rows < 0 || lanes < 1) throw nb::value_error("weights need at least one lane");
+            new (self) mm::Weights(n_rows, lanes, single_precision);
+          },
+          "n_rows"_a, "lanes"_a, "single_precision"_a)
+      .def_prop_ro("lanes", &mm::Weights::lanes)
+      .def_prop_ro("single_precision", &mm::Weights::single_precision)
+      .def_prop_ro("kappa", &mm::Weights::kappa)
+      .def("set_kappa", &mm::Weights::set_kappa, "kappa"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("extrapolate", &mm::Weights::extrapolate, "beta"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("from_rebuilt", &mm::Weights::from_rebuilt, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro(
+          "array",
+          [](mm::Weights &self) -> nb::object {
+            const std::size_t shape[2] = {static_cast<std::size_t>(self.n_rows()),
+                                          static_cast<std::size_t>(self.stride())};
+            nb::object owner = nb::find(self);
+            if (self.single_precision())
+              return nb::cast(nb::ndarray<nb::numpy, float>(self.data(), 2, shape, owner));
+            return nb::cast(nb::ndarray<nb::numpy, double>(self.data(), 2, shape, owner));
+          },
+          "A view of W, n_rows x padded lanes.")
+      .def("squared_norms", [](const mm::Weights &self) {
+        std::vector<double> w(static_cast<std::size_t>(self.stride())), v(w.size());
+        {
+          nb::gil_scoped_release release;
+          self.squared_norms(w.data(), v.data());
+        }
+        w.resize(static_cast<std::size_t>(self.lanes()));
+        v.resize(w.size());
+        return nb::make_tuple(owned_array(std::move(w)), owned_array(std::move(v)));
+      });
+
+  nb::class_<mm::PassRecord>(m, "PassRecord", "One pass over the examples of a block.")
+      .def_ro("full", &mm::PassRecord::full)
+      .def_ro("violation", &mm::PassRecord::violation)
+      .def_ro("visited", &mm::PassRecord::visited)
+      .def_ro("updates", &mm::PassRecord::updates)
+      .def_ro("primal", &mm::PassRecord::primal, "An estimate, from full passes: scores are seen before their steps.")
+      .def_ro("dual", &mm::PassRecord::dual)
+      .def_ro("worst_gap", &mm::PassRecord::worst_gap);
+
+  nb::class_<PyBlock>(m, "Block", "Examples with their duals and their place in the schedule of passes.")
+      .def(
+          "__init__",
+          [](PyBlock *self, nb::object rows, const std::string &formulation, bool squared, Index lanes,
+             In<std::int64_t> row, In<std::int32_t> label, In<double> cap, In<double> norm, bool pooled,
+             std::uint64_t seed) {
+            const PyRows &x = nb::cast<const PyRows &>(rows);
+            const mm::Problem problem{formulation_of(formulation), squared, lanes};
+            const bool separable = problem.formulation == mm::Formulation::one_vs_rest;
+            const std::size_t n = row.shape(0);
+            if (lanes < (separable ? 1 : 2) || lanes > 2147483000) throw nb::value_error("too few or too many lanes");
+            if (n > 2147483000) throw nb::value_error("a block holds at most 2^31 examples");
+            if (separable && pooled) throw nb::value_error("separable lanes have no pooled layout");
+            if (label.shape(0) != n || cap.shape(0) != n || norm.shape(0) != n)
+              throw nb::value_error("row, label, cap and norm differ in length");
+            for (std::size_t e = 0; e < n; ++e) {
+              if (row.data()[e] < 0 || row.data()[e] >= x.rows.n_rows) throw nb::index_error("row outside of X");
+              if (label.data()[e] < (separable ? -1 : 0) || label.data()[e] >= lanes)
+                throw nb::index_error("label outside of the lanes");
+              if (!(cap.data()[e] > 0 && std::isfinite(cap.data()[e])))
+                throw nb::value_error("caps must be positive and finite");
+              if (!(norm.data()[e] > 0 && std::isfinite(norm.data()[e])))
+                throw nb::value_error("squared norms must be positive and finite");
+            }
+            new (self) PyBlock{rows, &x.rows,
+                               std::make_unique<mm::Block>(problem, x.rows, copied(row), copied(label), copied(cap),
+                                                           copied(norm), pooled, seed)};
+          },
+          "rows"_a, "formulation"_a, "squared"_a, "lanes"_a, "row"_a, "label"_a, "cap"_a, "norm"_a, "pooled"_a,
+          "seed"_a)
+      .def_prop_ro("n_examples", [](const PyBlock &self) { return self.block->n_examples(); })
+      .def_prop_ro("n_parts", [](const PyBlock &self) { return self.block->n_parts(); })
+      .def_prop_ro("pooled", [](const PyBlock &self) { return self.block->pooled(); })
+      .def_prop_ro("cost_of_pass", [](const PyBlock &self) { return self.block->cost_of_pass(); })
+      .def_prop_ro("between_passes", [](const PyBlock &self) { return self.block->between_passes(); })
+      .def(
+          "run",
+          [](PyBlock &self, mm::Weights &weights, double tolerance, double certify_below, double budget,
+             double max_epochs, bool shrinking, bool permute, double curvature_scale,
+             double shrunk_effort, double momentum) {
+            check_pair(*self.block, weights, *self.rows);
+            std::vector<mm::PassRecord> records;
+            mm::Stopped stopped;
+            {
+              nb::gil_scoped_release release;
+              stopped = self.block->run(weights,
+                                        {tolerance, certify_below, budget, max_epochs, shrinking, permute,
+                                         curvature_scale, shrunk_effort, momentum},
+                                        records);
+            }
+            static const char *const names[] = {"budget", "tolerance", "certify", "epochs"};
+            return nb::make_tuple(names[static_cast<int>(stopped)], records);
+          },
+          "weights"_a, nb::kw_only(), "tolerance"_a, "certify_below"_a, "budget"_a, "max_epochs"_a, "shrinking"_a,
+          "permute"_a, "curvature_scale"_a = 1.0, "shrunk_effort"_a = 5.0, "momentum"_a = 0.0)
+      .def(
+          "evaluate",
+          [](const PyBlock &self, mm::Weights &weights, Index begin, Index end) {
+            check_pair(*self.block, weights, *self.rows);
+            check_range(begin, end, self.block->n_examples());
+            std::vector<double> loss(static_cast<std::size_t>(self.block->problem().lanes) + 8), dual(loss.size());
+            {
+              nb::gil_scoped_release release;
+              self.block->evaluate(weights.view(), begin, end, loss.data(), dual.data());
+            }
+            loss.resize(static_cast<std::size_t>(self.block->n_parts()));
+            dual.resize(loss.size());
+            return nb::make_tuple(owned_array(std::move(loss)), owned_array(std::move(dual)));
+          },
+          "weights"_a, "begin"_a, "end"_a, "Sums of the loss and of the dual's linear and diagonal terms, by part.")
+      .def(
+          "propose",
+          [](const PyBlock &self, mm::Weights &weights, Index begin, double curvature,
+             nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> out) {
+            check_pair(*self.block, weights, *self.rows);
+            const Index end = begin + static_cast<Index>(out.shape(0));
+            check_range(begin, end, self.block->n_examples());
+            if (self.block->pooled()) throw nb::value_error("propose needs the dense layout");
+            if (static_cast<Index>(out.shape(1)) != self.block->alpha_stride())
+              throw nb::value_error("out differs from alpha in columns");
+            if (!(curvature > 0 && std::isfinite(curvature))) throw nb::value_error("curvature must be positive");
+            std::vector<double> loss(static_cast<std::size_t>(self.block->problem().lanes) + 8), dual(loss.size());
+            {
+              nb::gil_scoped_release release;
+              self.block->propose(weights.view(), begin, end, curvature, loss.data(), dual.data(), out.data());
+            }
+            loss.resize(static_cast<std::size_t>(self.block->n_parts()));
+            dual.resize(loss.size());
+            return nb::make_tuple(owned_array(std::move(loss)), owned_array(std::move(dual)));
+          },
+          "weights"_a, "begin"_a, "curvature"_a, "out"_a,
+          "Proximal minimisers around alpha at the scores of W, with the sums of loss (at W) and dual terms (at out).")
+      .def_prop_ro(
+          "alpha",
+          [](nb::handle_t<PyBlock> handle) {
+            PyBlock &self = nb::cast<PyBlock &>(handle);
+            if (self.block->pooled()) throw nb::value_error("alpha is stored as lists; see duals()");
+            const std::size_t shape[2] = {static_cast<std::size_t>(self.block->n_examples()),
+                                          static_cast<std::size_t>(self.block->alpha_stride())};
+            return nb::ndarray<nb::numpy, double>(self.block->alpha(), 2, shape, handle);
+          },
+          "A view of the dense duals, n_examples x padded lanes.")
+      .def(
+          "accumulate",
+          [](const PyBlock &self, mm::Weights &weights, Index begin, Index end) {
+            check_pair(*self.block, weights, *self.rows);
+            check_range(begin, end, self.block->n_examples());
+            nb::gil_scoped_release release;
+            self.block->accumulate(weights.view(), begin, end);
+          },
+          "weights"_a, "begin"_a, "end"_a, "W += sum of alpha x.")
+      .def("duals",
+           [](const PyBlock &self) {
+             std::vector<std::int64_t> indptr;
+             std::vector<std::int32_t> lane;
+             std::vector<double> value;
+             {
+               nb::gil_scoped_release release;
+               self.block->export_duals(indptr, lane, value);
+             }
+             return nb::make_tuple(owned_array(std::move(value)), owned_array(std::move(lane)),
+                                   owned_array(std::move(indptr)));
+           },
+           "alpha as CSR parts (data, indices, indptr) over the examples.")
+      .def(
+          "set_duals",
+          [](PyBlock &self, In<double> value, In<std::int32_t> lane, In<std::int64_t> indptr) {
+            const Index n = self.block->n_examples();
+            if (static_cast<Index>(indptr.shape(0)) != n + 1 || value.shape(0) != lane.shape(0))
+              throw nb::value_error("duals differ from the block in size");
+            for (Index e = 0; e < n; ++e)
+              if (indptr.data()[e + 1] < indptr.data()[e]) throw nb::value_error("indptr of the duals decreases");
+            if (indptr.data()[0] != 0 || indptr.data()[n] > static_cast<Index>(value.shape(0)))
+              throw nb::value_error("indptr of the duals is out of range");
+            for (std::size_t c = 0; c < lane.shape(0); ++c)
+              if (lane.data()[c] < 0 || lane.data()[c] >= self.block->problem().lanes)
+                throw nb::index_error("lane of a dual out of range");
+            self.block->import_duals(indptr.data(), lane.data(), value.data());
+          },
+          "data"_a, "indices"_a, "indptr"_a);
+}

@@ -1,0 +1,49 @@
+// alpha, the duals of a block's examples, in one of two layouts:
+//   dense   one row of `stride` doubles an example
+//   pooled  a short list (class, value) an example, only non-zeros: with very many classes an
+//           examples x classes array must not exist
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace mm {
+
+using Index = std::int64_t;
+
+// Lists that grow and shrink inside one pool. A list lives in a chunk of a power of two entries;
+// outgrown chunks are kept for the next list that needs their size.
+class PooledLists {
+public:
+  explicit PooledLists(Index n_lists) : lists_(static_cast<std::size_t>(n_lists)) {}
+
+  Index size(Index list) const { return lists_[static_cast<std::size_t>(list)].size; }
+  const std::int32_t *classes(Index list) const { return classes_.data() + at(list).offset; }
+  const double *values(Index list) const { return values_.data() + at(list).offset; }
+
+  void prefetch(Index list) const {
+    __builtin_prefetch(classes(list));
+    __builtin_prefetch(values(list));
+  }
+
+  // Replaces a list; the arguments may not point into the pool.
+  void assign(Index list, const std::int32_t *classes, const double *values, Index size);
+
+  Index n_entries() const;
+  void scale(double factor);
+
+private:
+  struct List {
+    Index offset = 0;
+    std::int32_t size = 0;
+    std::int32_t capacity = 0;
+  };
+  const List &at(Index list) const { return lists_[static_cast<std::size_t>(list)]; }
+
+  std::vector<List> lists_;
+  std::vector<std::int32_t> classes_;
+  std::vector<double> values_;
+  std::vector<Index> spare_[32]; // offsets of free chunks, by the logarithm of their capacity
+};
+
+} // namespace mm

@@ -1,0 +1,369 @@
+// One pass over examples, for every formulation, storage and precision: score the row, let the policy
+// solve for the example's duals, move W by the change.
+#pragma once
+
+#include "binary.hpp"
+#include "kernels.hpp"
+#include "row_kernels.hpp"
+#include "subproblem_crammer_singer.hpp"
+#include "subproblem_weston_watkins.hpp"
+
+namespace mm::MM_ISA {
+
+// Calls f(matrix accessor) for the storage of X.
+template <class F> inline void with_matrix(const Rows &rows, F f) {
+  const auto typed = [&]<class X>(X) {
+    switch (rows.layout) {
+    case Layout::csr32: return f(CsrMatrix<X, std::int32_t>{});
+    case Layout::csr64: return f(CsrMatrix<X, std::int64_t>{});
+    case Layout::dense: return f(DenseMatrix<X>{});
+    case Layout::dense_with_zeros: return f(DenseWithZeros<X>{});
+    }
+  };
+  if (rows.single_precision) typed(float{});
+  else typed(double{});
+}
+
+template <class F> inline void with_weights(const WeightsView &W, F f) {
+  if (W.single_precision) f(static_cast<float *>(W.data));
+  else f(static_cast<double *>(W.data));
+}
+
+// The row operations for one storage of X and one precision of W, called through pointers: a call costs
+// nothing beside a row, and the formulations need not be compiled once for every storage.
+template <class S> struct RowOperations {
+  void (*scores)(const Rows &, Index, Index next, const S *, Index stride, double *, RowScratch &);
+  void (*add)(const Rows &, Index, const S *coef, const Index *changed, Index n_changed, S *, Index stride,
+              RowScratch &);
+  void (*scores_of)(const Rows &, Index, const S *, Index stride, const std::int32_t *lanes, Index, double *,
+                    RowScratch &);
+  void (*add_to)(const Rows &, Index, const double *coef, const std::int32_t *lanes, Index, S *, Index stride,
+                 RowScratch &);
+  void (*prefetch)(const Rows &, Index);
+};
+
+template <class Matrix, class S> struct RowFunctions {
+  static void scores(const Rows &r, Index i, Index next, const S *W, Index stride, double *out, RowScratch &scratch) {
+    scores_of_row(Matrix::get(r, i, scratch), Matrix::peek(r, next, scratch), W, stride, r.intercept, r.n_features,
+                  out);
+  }
+  static void add(const Rows &r, Index i, const S *coef, const Index *changed, Index n_changed, S *W,
+                  Index stride, RowScratch &scratch) {
+    add_row(Matrix::get(r, i, scratch), coef, changed, n_changed, W, stride, r.intercept, r.n_features);
+  }
+  static void scores_of(const Rows &r, Index i, const S *W, Index stride, const std::int32_t *lanes, Index n,
+                        double *out, RowScratch &scratch) {
+    scores_of_lanes(Matrix::get(r, i, scratch), W, stride, r.intercept, r.n_features, lanes, n, out);
+  }
+  static void add_to(const Rows &r, Index i, const double *coef, const std::int32_t *lanes, Index n, S *W,
+                     Index stride, RowScratch &scratch) {
+    add_to_lanes(Matrix::get(r, i, scratch), coef, lanes, n, W, stride, r.intercept, r.n_features);
+  }
+};
+
+template <class S> inline RowOperations<S> row_operations(const Rows &rows) {
+  RowOperations<S> operations{};
+  with_matrix(rows, [&]<class Matrix>(Matrix) {
+    using F = RowFunctions<Matrix, S>;
+    operations = {F::scores, F::add, F::scores_of, F::add_to, Matrix::prefetch};
+  });
+  return operations;
+}
+
+// Buffers of one visit, cut from the block's workspace.
+struct Buffers {
+  double *s, *next, *a, *change;
+  std::int32_t *classes;
+  Index *changed;
+  explicit Buffers(const Examples &x) {
+    const Index room = x.lanes + 16;
+    s = x.workspace;
+    next = s + room;
+    a = next + room;
+    change = a + room;
+    changed = reinterpret_cast<Index *>(change + room);
+    classes = reinterpret_cast<std::int32_t *>(changed + room);
+  }
+};
+
+inline void pad(double *s, Index lanes, Index padded_lanes) {
+  for (Index m = lanes; m < padded_lanes; ++m) s[m] = -kInfinity;
+}
+
+struct Top {
+  Index lane;
+  double score;
+};
+
+// The largest score, and the first lane that has it.
+inline Top top_lane(const double *s, Index lanes) {
+  Double4 best = splat<Double4>(-kInfinity), where = {}, here = {0, 1, 2, 3};
+  for (Index m = 0; m < lanes; m += 4, here += 4) {
+    const Double4 v = load<Double4>(s + m);
+    where = v > best ? here : where;
+    best = larger(v, best);
+  }
+  const double score = horizontal_max(best);
+  const Double4 candidates = best == score ? where : splat<Double4>(kInfinity);
+  return {static_cast<Index>(horizontal_min(candidates)), score};
+}
+
+template <class Policy> inline constexpr bool kTopClassOnly = false;
+template <bool Squared> inline constexpr bool kTopClassOnly<CrammerSinger<Squared>> = true;
+
+// The lanes of one example that take part in a step: all of them, or (restricted) a few of them gathered
+// into neighbouring lanes.
+struct Lanes {
+  const std::int32_t *classes; // null: all
+  Index count;
+  Index padded_count;
+  Index label;                 // where the example's class stands
+};
+
+// Restricted step (paper 000, sections 2 and 3): the lanes whose dual is not zero, the label's, and of the others
+// arg max g (Crammer-Singer) or every violated one (Weston-Watkins). The lanes left out have no loss either.
+// In: scores of all lanes in s, the non-zero duals as (classes, a)[0..n). Out: the gathered scores in s.
+template <class Policy>
+inline Lanes gather(const Examples &x, Index label, double *s, double *a, std::int32_t *classes, Index n,
+                    double *gathered) {
+  const double own = s[label];
+  Index label_at = -1;
+  for (Index c = 0; c < n; ++c) {
+    if (classes[c] == label) label_at = c;
+    gathered[c] = s[classes[c]];
+    s[classes[c]] = -kInfinity; // taken
+  }
+  const auto take = [&](Index m, double score) {
+    gathered[n] = score;
+    a[n] = 0;
+    classes[n++] = static_cast<std::int32_t>(m);
+  };
+  if (label_at < 0) {
+    label_at = n;
+    s[label] = -kInfinity;
+    take(label, own);
+  }
+  if constexpr (kTopClassOnly<Policy>) {
+    const Top top = top_lane(s, x.lanes);
+    if (top.score > -kInfinity) take(top.lane, top.score);
+  } else {
+    for (Index m = 0; m < x.lanes; ++m)
+      if (s[m] > own - 1) take(m, s[m]);
+  }
+  for (Index c = 0; c < n; ++c) s[c] = gathered[c];
+  return {classes, n, 0, label_at};
+}
+
+// Pads gathered lanes for the policy.
+inline void pad_gathered(Lanes &lanes, double *s, double *a) {
+  lanes.padded_count = (lanes.count + 3) / 4 * 4;
+  pad(s, lanes.count, lanes.padded_count);
+  for (Index c = lanes.count; c < lanes.padded_count; ++c) a[c] = 0;
+}
+
+inline Example example(const Examples &x, Index e, double scale, const Lanes &lanes) {
+  return {scale * x.norm[e], x.cap[e], lanes.label, lanes.padded_count};
+}
+
+// W += x (next - a)', by whole vectors of lanes or, with very many of them, lane by lane.
+template <class S>
+inline void move_weights(const Examples &x, const RowOperations<S> &rows, Index row, const Lanes &lanes,
+                         const double *next, const double *a, S *W, Index stride, const Buffers &buffer,
+                         PassArgs &pass) {
+  Index n_changed = 0;
+  if (stride >= kManyLanes && lanes.classes) {
+    std::int32_t *moved = reinterpret_cast<std::int32_t *>(buffer.changed);
+    for (Index c = 0; c < lanes.count; ++c) {
+      buffer.change[n_changed] = (next[c] - a[c]) * pass.update_scale;
+      moved[n_changed] = lanes.classes[c];
+      n_changed += next[c] != a[c];
+    }
+    if (n_changed > 0) rows.add_to(*x.rows, row, buffer.change, moved, n_changed, W, stride, *x.scratch);
+  } else {
+    using V = typename VectorOf<S>::type;
+    constexpr int width = VectorOf<S>::width;
+    S *change = reinterpret_cast<S *>(buffer.change);
+    if (stride == 1) {
+      change[0] = static_cast<S>((next[0] - a[0]) * pass.update_scale);
+      n_changed = change[0] != 0;
+    } else {
+      for (Index m = 0; m < stride; m += width) store(change + m, V{});
+      for (Index c = 0; c < lanes.count; ++c) {
+        const S moved = static_cast<S>((next[c] - a[c]) * pass.update_scale);
+        if (moved == 0) continue;
+        const Index m = lanes.classes ? lanes.classes[c] : c, first = m / width * width;
+        change[m] = moved;
+        Index known = 0;
+        while (known < n_changed && buffer.changed[known] != first) ++known;
+        if (known == n_changed) buffer.changed[n_changed++] = first;
+      }
+    }
+    if (n_changed > 0) rows.add(*x.rows, row, change, buffer.changed, n_changed, W, stride, *x.scratch);
+  }
+  *pass.updates += n_changed > 0;
+}
+
+// One example: score, solve, move. The duals come from a dense row (all lanes step together) or from a list
+// (the restricted step).
+template <class Policy, class S>
+inline void visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Index stride, Index e, Index next_row,
+                      const Buffers &buffer, PassArgs &pass) {
+  double *s = buffer.s, *a = buffer.a, *next = buffer.next;
+  const Index row = x.row[e], label = x.label[e];
+  Lanes lanes{nullptr, x.lanes, padded(x.lanes, 4), label};
+  if (x.lists) {
+    const Index n = x.lists->size(e);
+    const std::int32_t *listed = x.lists->classes(e);
+    const double *values = x.lists->values(e);
+    for (Index c = 0; c < n; ++c) {
+      buffer.classes[c] = listed[c];
+      a[c] = values[c];
+    }
+    lanes = {buffer.classes, n, 0, 0};
+  } else {
+    a = x.alpha + e * x.alpha_stride;
+  }
+
+  if (pass.listed_classes_only) {
+    while (lanes.label < lanes.count && buffer.classes[lanes.label] != label) ++lanes.label;
+    if (lanes.label == lanes.count) {
+      buffer.classes[lanes.count] = static_cast<std::int32_t>(label);
+      a[lanes.count++] = 0;
+    }
+    rows.scores_of(*x.rows, row, W, stride, lanes.classes, lanes.count, s, *x.scratch);
+  } else {
+    rows.scores(*x.rows, row, next_row, W, stride, s, *x.scratch);
+    pad(s, x.lanes, padded(x.lanes, 4));
+    if constexpr (!Policy::separable)
+      if (x.lists) lanes = gather<Policy>(x, label, s, a, buffer.classes, lanes.count, buffer.change);
+  }
+  if (lanes.classes) pad_gathered(lanes, s, a);
+
+  const Example one = example(x, e, pass.curvature_scale, lanes);
+  Policy::loss(s, one, pass.loss);
+  const Solved solved = Policy::solve(s, a, next, one, pass.threshold);
+  *pass.violation = larger(*pass.violation, solved.violation);
+  Policy::dual(solved.changed ? next : a, one, pass.dual);
+  if (!solved.changed) return;
+  pass.bound[e] = solved.bound;
+  move_weights(x, rows, row, lanes, next, a, W, stride, buffer, pass);
+  if (x.lists) {
+    Index kept = 0;
+    for (Index c = 0; c < lanes.count; ++c) {
+      next[kept] = next[c];
+      buffer.classes[kept] = buffer.classes[c];
+      kept += next[c] != 0;
+    }
+    x.lists->assign(e, buffer.classes, next, kept);
+  } else {
+    for (Index m = 0; m < x.lanes; ++m) a[m] = next[m];
+  }
+}
+
+template <class Policy> void visit(const Examples &x, const WeightsView &weights, PassArgs &pass) {
+  with_weights(weights, [&]<class S>(S *W) {
+    const RowOperations<S> rows = row_operations<S>(*x.rows);
+    const Buffers buffer(x);
+    for (Index position = pass.begin; position < pass.end; ++position) {
+      const Index e = pass.order[position];
+      const Index next_row = x.row[pass.order[position + 1 < pass.end ? position + 1 : position]];
+      rows.prefetch(*x.rows, next_row);
+      if (x.lists && position + 1 < pass.end) x.lists->prefetch(pass.order[position + 1]);
+      visit_one<Policy>(x, rows, W, weights.stride, e, next_row, buffer, pass);
+    }
+  });
+}
+
+// The terms of both objectives at W and alpha, for the certificate.
+template <class Policy>
+void evaluate(const Examples &x, const WeightsView &weights, Index begin, Index end, double *loss, double *dual) {
+  with_weights(weights, [&]<class S>(S *W) {
+    const RowOperations<S> rows = row_operations<S>(*x.rows);
+    const Buffers buffer(x);
+    const Index lanes = padded(x.lanes, 4);
+    for (Index e = begin; e < end; ++e) {
+      const Index next_row = x.row[e + 1 < end ? e + 1 : e];
+      rows.scores(*x.rows, x.row[e], next_row, W, weights.stride, buffer.s, *x.scratch);
+      pad(buffer.s, x.lanes, lanes);
+      const Example one = example(x, e, 1, {nullptr, x.lanes, lanes, x.label[e]});
+      Policy::loss(buffer.s, one, loss);
+      const double *a = x.alpha ? x.alpha + e * x.alpha_stride : buffer.a;
+      if (!x.alpha) {
+        for (Index m = 0; m < lanes; ++m) buffer.a[m] = 0;
+        for (Index c = 0; c < x.lists->size(e); ++c) buffer.a[x.lists->classes(e)[c]] = x.lists->values(e)[c];
+      }
+      Policy::dual(a, one, dual);
+    }
+  });
+}
+
+template <class Policy>
+void propose(const Examples &x, const WeightsView &weights, Index begin, Index end, double curvature, double *loss,
+             double *dual, double *out) {
+  with_weights(weights, [&]<class S>(S *W) {
+    const RowOperations<S> rows = row_operations<S>(*x.rows);
+    const Buffers buffer(x);
+    const Index lanes = padded(x.lanes, 4);
+    for (Index e = begin; e < end; ++e, out += x.alpha_stride) {
+      const Index next_row = x.row[e + 1 < end ? e + 1 : e];
+      rows.scores(*x.rows, x.row[e], next_row, W, weights.stride, buffer.s, *x.scratch);
+      pad(buffer.s, x.lanes, lanes);
+      Example one = example(x, e, 1, {nullptr, x.lanes, lanes, x.label[e]});
+      one.curvature = curvature;
+      const double *a = x.alpha + e * x.alpha_stride;
+      Policy::loss(buffer.s, one, loss);
+      const Solved solved = Policy::solve(buffer.s, a, buffer.next, one, 0);
+      const double *chosen = solved.changed ? buffer.next : a;
+      for (Index m = 0; m < lanes; ++m) out[m] = chosen[m];
+      Policy::dual(out, one, dual);
+    }
+  });
+}
+
+inline void accumulate(const Examples &x, const WeightsView &weights, Index begin, Index end) {
+  with_weights(weights, [&]<class S>(S *W) {
+    const RowOperations<S> rows = row_operations<S>(*x.rows);
+    const Buffers buffer(x);
+    for (Index e = begin; e < end; ++e) {
+      Index n = 0;
+      const auto take = [&](Index m, double value) {
+        if (value == 0) return;
+        buffer.classes[n] = static_cast<std::int32_t>(m);
+        buffer.a[n++] = value;
+      };
+      if (x.alpha)
+        for (Index m = 0; m < x.lanes; ++m) take(m, x.alpha[e * x.alpha_stride + m]);
+      else
+        for (Index c = 0; c < x.lists->size(e); ++c) take(x.lists->classes(e)[c], x.lists->values(e)[c]);
+      if (n > 0) rows.add_to(*x.rows, x.row[e], buffer.a, buffer.classes, n, W, weights.stride, *x.scratch);
+    }
+  });
+}
+
+// out[i] = the first `lanes` scores of row i; `padded_scores` has room for all of them.
+inline void scores(const Rows &rows, const WeightsView &weights, RowScratch &scratch, Index begin, Index end,
+                   Index lanes, double *padded_scores, double *out) {
+  with_weights(weights, [&]<class S>(S *W) {
+    const RowOperations<S> operations = row_operations<S>(rows);
+    for (Index i = begin; i < end; ++i, out += lanes) {
+      operations.scores(rows, i, i + 1 < end ? i + 1 : i, W, weights.stride, padded_scores, scratch);
+      for (Index m = 0; m < lanes; ++m) out[m] = padded_scores[m];
+    }
+  });
+}
+
+inline void squared_norms(const Rows &rows, RowScratch &scratch, double *out) {
+  with_matrix(rows, [&]<class Matrix>(Matrix) {
+    for (Index i = 0; i < rows.n_rows; ++i) {
+      const auto row = Matrix::get(rows, i, scratch);
+      double sum = 0;
+      for (Index t = 0; t < row.count; ++t) {
+        const double x = static_cast<double>(row.value[t]);
+        sum += x * x;
+      }
+      out[i] = sum + rows.intercept * rows.intercept;
+    }
+  });
+}
+
+} // namespace mm::MM_ISA

@@ -1,0 +1,80 @@
+// The table of hot loops. Each instruction set compiles isa.cpp once and fills one table.
+#pragma once
+
+#include "duals.hpp"
+#include "rows.hpp"
+
+namespace mm {
+
+enum class Formulation : int { crammer_singer, weston_watkins, one_vs_rest };
+
+// The examples of a block, as the hot loops see them. An example is a row of X with a label and a cap;
+// rows without influence (zero norm or zero cap) are no examples.
+struct Examples {
+  const Rows *rows;
+  Index count;
+  Index lanes;                // classes, or separable machines
+  const std::int64_t *row;    // which row of X
+  const std::int32_t *label;
+  const double *cap;
+  const double *norm;         // A = ||x||^2, the intercept included
+  double *alpha;              // dense layout: count x alpha_stride, or null
+  Index alpha_stride;
+  PooledLists *lists;         // pooled layout, or null
+  RowScratch *scratch;
+  double *workspace;          // workspace_size(lanes) doubles, 64-byte aligned
+};
+
+// W: (n_features + intercept) x stride, float32 or float64.
+struct WeightsView {
+  void *data;
+  bool single_precision;
+  Index stride;
+};
+
+struct PassArgs {
+  const std::int32_t *order;  // examples in the order of the visits
+  Index begin, end;
+  double curvature_scale;     // A becomes curvature_scale * A in the step
+  double update_scale;        // W moves by update_scale * (change of alpha) x
+  double threshold;           // smaller violations are left alone
+  bool listed_classes_only;   // lists: score only the classes of the example's list (a shrunk pass)
+  unsigned char *bound;       // per example: all duals at bounds
+  // results, added to
+  double *violation;          // maximum
+  double *loss, *dual;        // per part, at the moment of the visit (before and after the step)
+  Index *updates;
+};
+
+struct Kernels {
+  const char *name;
+  void (*visit[3][2])(const Examples &, const WeightsView &, PassArgs &);            // [formulation][squared]
+  void (*evaluate[3][2])(const Examples &, const WeightsView &, Index begin, Index end, double *loss,
+                         double *dual);
+  // Minimisers of curvature/2 ||a - alpha||^2 + g.(a - alpha) + diagonal terms, g at the scores of W, for
+  // examples [begin, end): the proximal step of the Newton solver. alpha stays. out: rows of alpha_stride.
+  void (*propose[3][2])(const Examples &, const WeightsView &, Index begin, Index end, double curvature, double *loss,
+                        double *dual, double *out);
+  void (*accumulate)(const Examples &, const WeightsView &, Index begin, Index end); // W += alpha' x
+  void (*scores)(const Rows &, const WeightsView &, RowScratch &, Index begin, Index end, Index lanes,
+                 double *padded_scores, double *out);
+  void (*squared_norms)(const Rows &, RowScratch &, double *out);
+};
+
+constexpr Index padded(Index lanes, Index width) {
+  return lanes == 1 ? 1 : (lanes + width - 1) / width * width;
+}
+// From here on single lanes are cheaper to touch than whole rows of W.
+inline constexpr Index kManyLanes = 256;
+
+constexpr Index workspace_size(Index lanes) { return 8 * (lanes + 16); }
+
+const Kernels &kernels_baseline();
+#if defined(MM_HAVE_AVX2)
+const Kernels &kernels_avx2();
+#endif
+
+// The fastest table that this processor runs, or the forced one (see bindings.cpp).
+const Kernels &kernels();
+
+} // namespace mm

@@ -1,0 +1,236 @@
+// The two operations on a row that training is made of,
+//   scores:  s = W' x    (all lanes at once, the accumulators stay in registers over the row)
+//   add:     W += x c'   (all lanes, or only some)
+// written once for every storage of X and both precisions of W.
+#pragma once
+
+#include "rows.hpp"
+#include "vec.hpp"
+
+namespace mm::MM_ISA {
+
+template <class X, class I> struct SparseRow {
+  const X *value;
+  const I *index;
+  Index count;
+  static constexpr bool prefetches = true;
+  Index feature(Index t) const { return static_cast<Index>(index[t]); }
+};
+
+template <class X> struct DenseRow {
+  const X *value;
+  Index count;
+  static constexpr bool prefetches = false; // consecutive rows of W: the hardware sees it coming
+  Index feature(Index t) const { return t; }
+};
+
+// One accessor type a storage. `get` gives a row view; `peek` the view of the row that comes next, if it costs
+// nothing (it may be empty).
+template <class X, class I> struct CsrMatrix {
+  using Row = SparseRow<X, I>;
+  static Row get(const Rows &rows, Index i, RowScratch &) {
+    const I *indptr = static_cast<const I *>(rows.indptr);
+    const Index begin = static_cast<Index>(indptr[i]);
+    return {static_cast<const X *>(rows.values) + begin, static_cast<const I *>(rows.indices) + begin,
+            static_cast<Index>(indptr[i + 1]) - begin};
+  }
+  static Row peek(const Rows &rows, Index i, RowScratch &scratch) { return get(rows, i, scratch); }
+  static void prefetch(const Rows &rows, Index i) {
+    const I *indptr = static_cast<const I *>(rows.indptr);
+    const Index begin = static_cast<Index>(indptr[i]);
+    __builtin_prefetch(static_cast<const X *>(rows.values) + begin);
+    __builtin_prefetch(static_cast<const I *>(rows.indices) + begin);
+  }
+};
+
+template <class X> struct DenseMatrix {
+  using Row = DenseRow<X>;
+  static Row get(const Rows &rows, Index i, RowScratch &) {
+    return {static_cast<const X *>(rows.values) + i * rows.row_stride, rows.n_features};
+  }
+  static Row peek(const Rows &, Index, RowScratch &) { return {nullptr, 0}; }
+  static void prefetch(const Rows &rows, Index i) {
+    const X *row = static_cast<const X *>(rows.values) + i * rows.row_stride;
+    __builtin_prefetch(row);
+    __builtin_prefetch(row + 64 / sizeof(X));
+  }
+};
+
+template <class X> struct DenseWithZeros {
+  using Row = SparseRow<X, std::int32_t>;
+  static Row get(const Rows &rows, Index i, RowScratch &scratch) {
+    X *value = static_cast<X *>(scratch.value);
+    if (scratch.row != i) {
+      const X *row = static_cast<const X *>(rows.values) + i * rows.row_stride;
+      const std::uint64_t *occupied = rows.occupied + i * rows.words_per_row();
+      Index count = 0;
+      for (Index word = 0; word < rows.words_per_row(); ++word)
+        for (std::uint64_t bits = occupied[word]; bits != 0; bits &= bits - 1, ++count) {
+          const Index j = 64 * word + __builtin_ctzll(bits);
+          scratch.index[count] = static_cast<std::int32_t>(j);
+          value[count] = row[j];
+        }
+      scratch.row = i;
+      scratch.count = count;
+    }
+    return {value, scratch.index, scratch.count};
+  }
+  static Row peek(const Rows &, Index, RowScratch &) { return {nullptr, nullptr, 0}; }
+  static void prefetch(const Rows &rows, Index i) { DenseMatrix<X>::prefetch(rows, i); }
+};
+
+// How many non-zeros ahead the rows of W are fetched. Near its end a row fetches for the row that is
+// visited next, so that the stream of fetches never stops.
+inline constexpr Index kAhead = 12;
+
+template <class S> inline void prefetch_lanes(const S *w, Index n_lanes) {
+  for (Index b = 0; b < n_lanes * static_cast<Index>(sizeof(S)); b += 64)
+    __builtin_prefetch(reinterpret_cast<const char *>(w) + b);
+}
+
+// Scores of `B` vectors of lanes; `U` interleaved accumulators hide the latency of the addition.
+template <int B, int U, class Row, class S>
+inline void scores_block(const Row row, const Row next, const S *W, Index stride, double bias, Index bias_row,
+                         double *out) {
+  using V = typename VectorOf<S>::type;
+  constexpr int width = VectorOf<S>::width;
+  V acc[U][B];
+  for (int u = 0; u < U; ++u)
+    for (int b = 0; b < B; ++b) acc[u][b] = V{};
+  const auto accumulate = [&](Index t, int u) __attribute__((always_inline)) {
+    const S x = static_cast<S>(row.value[t]);
+    const S *w = W + row.feature(t) * stride;
+    for (int b = 0; b < B; ++b) acc[u][b] += x * load<V>(w + b * width);
+  };
+  Index t = 0;
+  if constexpr (Row::prefetches) {
+    for (; t + kAhead + U <= row.count; t += U)
+      for (int u = 0; u < U; ++u) {
+        prefetch_lanes(W + row.feature(t + u + kAhead) * stride, B * width);
+        accumulate(t + u, u);
+      }
+    const Index n_next = next.count < kAhead + U ? next.count : kAhead + U;
+    for (Index n = 0; n < n_next; ++n) prefetch_lanes(W + next.feature(n) * stride, B * width);
+  }
+  for (; t + U <= row.count; t += U)
+    for (int u = 0; u < U; ++u) accumulate(t + u, u);
+  for (; t < row.count; ++t) accumulate(t, 0);
+  for (int b = 0; b < B; ++b) {
+    V sum = acc[0][b];
+    for (int u = 1; u < U; ++u) sum += acc[u][b];
+    if (bias != 0) sum += static_cast<S>(bias) * load<V>(W + bias_row * stride + b * width);
+    for (int v = 0; v < width; ++v) out[b * width + v] = static_cast<double>(sum[v]);
+  }
+}
+
+// One lane: W is a plain vector.
+template <class Row, class S> inline double score_one(const Row row, const S *W, double bias, Index bias_row) {
+  S acc[4] = {0, 0, 0, 0};
+  Index t = 0;
+  for (; t + 4 <= row.count; t += 4)
+    for (int u = 0; u < 4; ++u) acc[u] += static_cast<S>(row.value[t + u]) * W[row.feature(t + u)];
+  for (; t < row.count; ++t) acc[0] += static_cast<S>(row.value[t]) * W[row.feature(t)];
+  S sum = (acc[0] + acc[2]) + (acc[1] + acc[3]);
+  if (bias != 0) sum += static_cast<S>(bias) * W[bias_row];
+  return static_cast<double>(sum);
+}
+
+template <class Row, class S>
+inline void scores_of_row(const Row row, const Row next, const S *W, Index stride, double bias, Index bias_row,
+                          double *out) {
+  if (stride == 1) {
+    out[0] = score_one(row, W, bias, bias_row);
+    return;
+  }
+  constexpr int width = VectorOf<S>::width;
+  constexpr int most = 12; // accumulators: sixteen registers less the operands
+  const Index vectors = stride / width;
+  const Index blocks = (vectors + most - 1) / most;
+  for (Index done = 0, b = 0; b < blocks; ++b) {
+    const Index size = (vectors - done + (blocks - b) - 1) / (blocks - b);
+    const S *w = W + done * width;
+    double *o = out + done * width;
+    switch (size) {
+#define MM_CASE(B, U)                                                                                        \
+  case B:                                                                                                    \
+    scores_block<B, U>(row, next, w, stride, bias, bias_row, o);                                                   \
+    break;
+      MM_CASE(1, 4)
+      MM_CASE(2, 4)
+      MM_CASE(3, 2)
+      MM_CASE(4, 2)
+      MM_CASE(5, 2)
+      MM_CASE(6, 2)
+      MM_CASE(7, 1)
+      MM_CASE(8, 1)
+      MM_CASE(9, 1)
+      MM_CASE(10, 1)
+      MM_CASE(11, 1)
+      MM_CASE(12, 1)
+#undef MM_CASE
+    }
+    done += size;
+  }
+}
+
+// W += x c' over the vectors of lanes listed in `changed`; all of them when there are many.
+template <class Row, class S>
+inline void add_row(const Row row, const S *coef, const Index *changed, Index n_changed, S *W, Index stride,
+                    double bias, Index bias_row) {
+  using V = typename VectorOf<S>::type;
+  constexpr int width = VectorOf<S>::width;
+  if (stride == 1) {
+    const S c = coef[0];
+    for (Index t = 0; t < row.count; ++t) W[row.feature(t)] += static_cast<S>(row.value[t]) * c;
+    if (bias != 0) W[bias_row] += static_cast<S>(bias) * c;
+    return;
+  }
+  const auto update = [&](S x, S *w) __attribute__((always_inline)) {
+    for (Index b = 0; b < n_changed; ++b) {
+      S *p = w + changed[b];
+      store(p, load<V>(p) + x * load<V>(coef + changed[b]));
+    }
+  };
+  const auto update_all = [&](S x, S *w) __attribute__((always_inline)) {
+    for (Index m = 0; m < stride; m += width) store(w + m, load<V>(w + m) + x * load<V>(coef + m));
+  };
+  if (2 * n_changed * width >= stride) {
+    for (Index t = 0; t < row.count; ++t) update_all(static_cast<S>(row.value[t]), W + row.feature(t) * stride);
+    if (bias != 0) update_all(static_cast<S>(bias), W + bias_row * stride);
+  } else {
+    for (Index t = 0; t < row.count; ++t) update(static_cast<S>(row.value[t]), W + row.feature(t) * stride);
+    if (bias != 0) update(static_cast<S>(bias), W + bias_row * stride);
+  }
+}
+
+// Scores of a few single lanes (very many classes, of which an example knows only a handful).
+template <class Row, class S>
+inline void scores_of_lanes(const Row row, const S *W, Index stride, double bias, Index bias_row,
+                            const std::int32_t *lanes, Index n_lanes, double *out) {
+  for (Index m = 0; m < n_lanes; ++m) out[m] = 0;
+  for (Index t = 0; t < row.count; ++t) {
+    const double x = static_cast<double>(row.value[t]);
+    const S *w = W + row.feature(t) * stride;
+    if (t + 2 < row.count) {
+      const S *next = W + row.feature(t + 2) * stride;
+      for (Index m = 0; m < n_lanes; ++m) __builtin_prefetch(next + lanes[m]);
+    }
+    for (Index m = 0; m < n_lanes; ++m) out[m] += x * static_cast<double>(w[lanes[m]]);
+  }
+  if (bias != 0)
+    for (Index m = 0; m < n_lanes; ++m) out[m] += bias * static_cast<double>(W[bias_row * stride + lanes[m]]);
+}
+
+template <class Row, class S>
+inline void add_to_lanes(const Row row, const double *coef, const std::int32_t *lanes, Index n_lanes, S *W,
+                         Index stride, double bias, Index bias_row) {
+  for (Index t = 0; t < row.count; ++t) {
+    const double x = static_cast<double>(row.value[t]);
+    S *w = W + row.feature(t) * stride;
+    for (Index m = 0; m < n_lanes; ++m) w[lanes[m]] += static_cast<S>(x * coef[m]);
+  }
+  if (bias != 0)
+    for (Index m = 0; m < n_lanes; ++m) W[bias_row * stride + lanes[m]] += static_cast<S>(bias * coef[m]);
+}
+
+} // namespace mm::MM_ISA

@@ -1,0 +1,123 @@
+// Crammer-Singer (paper 000, eq. (1)-(10); squared hinge: Lee and Lin 2013).
+//
+//   primal loss   C xi        or C xi^2,   xi = max_m (s_m + e^m) - s_y
+//   dual          -a_y [+ a_y^2 / (4 C)]   with a_m <= 0 (m != y), sum a = 0, a_y <= C (hinge only)
+//   step          min_a' A/2 ||a' - a||^2 + g.(a' - a) [+ a'_y^2 / (4 C)],  g = s + e
+//
+// With B = g - A a the minimiser is a'_m = min(0, (beta - B_m) / A) for m != y, where beta solves
+//   hinge          sum_m max(0, D_m - beta) = A C,      D = B but D_y = B_y + A C
+//   squared hinge  sum_{m != y} max(0, B_m - beta) = r (beta - B_y),   r = A / (A + 1/(2C))
+// Both are convex and piecewise linear in beta, so Newton's method from the left is monotone and exact
+// once the set of positive terms stands still: a few passes over the lanes, no sorting.
+#pragma once
+
+#include "subproblem.hpp"
+
+namespace mm::MM_ISA {
+
+template <bool Squared> struct CrammerSinger {
+  static constexpr bool separable = false;
+
+  // g less the constant 1, in place of s: only differences of g matter.
+  static void margins(double *s, const Example &e) { s[e.label] -= 1; }
+
+  static double largest(const double *s, Index lanes) {
+    Double4 top = splat<Double4>(-kInfinity);
+    for (Index m = 0; m < lanes; m += 4) top = larger(top, load<Double4>(s + m));
+    return horizontal_max(top);
+  }
+
+  static void loss(double *s, const Example &e, double *parts) {
+    margins(s, e);
+    const double slack = largest(s, e.lanes) - s[e.label];
+    s[e.label] += 1;
+    parts[0] += e.cap * (Squared ? slack * slack : slack);
+  }
+
+  static void dual(const double *a, const Example &e, double *parts) {
+    const double ay = a[e.label];
+    parts[0] += Squared ? ay * (ay / (4 * e.cap) - 1) : -ay;
+  }
+
+  static Solved solve(double *s, const double *a, double *next, const Example &e, double threshold) {
+    const Index y = e.label;
+    const double diagonal = Squared ? 1 / (2 * e.cap) : 0;
+    margins(s, e);
+    const double raw = s[y];
+    s[y] += diagonal * a[y];
+
+    // Violation (6): max g - min of g over the duals below their cap.
+    Double4 top = splat<Double4>(-kInfinity), low = splat<Double4>(kInfinity);
+    for (Index m = 0; m < e.lanes; m += 4) {
+      const Double4 g = load<Double4>(s + m);
+      top = larger(top, g);
+      low = smaller(low, load<Double4>(a + m) < 0 ? g : splat<Double4>(kInfinity));
+    }
+    double lowest = horizontal_min(low);
+    if (Squared || a[y] < e.cap) lowest = smaller(lowest, s[y]);
+    const double violation = larger(horizontal_max(top) - lowest, 0.0);
+    if (!(violation > threshold)) return {violation, false, false};
+
+    // B, and D_y in the lane of y (hinge) or nothing there (squared hinge).
+    const double A = e.curvature;
+    const double room = A * e.cap;
+    const double ratio = A / (A + diagonal);
+    const double By = raw - A * a[y];
+    double highest = -kInfinity;
+    {
+      Double4 high = splat<Double4>(-kInfinity);
+      s[y] = raw;
+      for (Index m = 0; m < e.lanes; m += 4) {
+        const Double4 B = load<Double4>(s + m) - A * load<Double4>(a + m);
+        store(s + m, B);
+      }
+      s[y] = Squared ? -kInfinity : By + room;
+      for (Index m = 0; m < e.lanes; m += 4) high = larger(high, load<Double4>(s + m));
+      highest = horizontal_max(high);
+    }
+
+    double beta = Squared ? (highest + ratio * By) / (1 + ratio) : highest - room;
+    if (Squared && !(beta > By)) beta = By; // no other class reaches this one: all duals are zero
+    double positive_before = -1;
+    for (int pass = 0; pass < 64; ++pass) {
+      Double4 sum = {}, positive = {};
+      const Double4 zero = {}, one = splat<Double4>(1);
+      for (Index m = 0; m < e.lanes; m += 4) {
+        const Double4 excess = load<Double4>(s + m) - beta;
+        sum += excess > 0 ? excess : zero;
+        positive += excess > 0 ? one : zero;
+      }
+      const double count = horizontal_sum(positive);
+      if (count == positive_before || count == 0) break;
+      positive_before = count;
+      const double total = horizontal_sum(sum);
+      beta += Squared ? (total - ratio * (beta - By)) / (count + ratio) : (total - room) / count;
+    }
+
+    // a'_m for the other classes; a'_y is minus their sum, so that feasibility is exact.
+    const double inverse = 1 / A;
+    Double4 sum = {}, moved = {};
+    s[y] = -kInfinity;
+    for (Index m = 0; m < e.lanes; m += 4) {
+      const Double4 value = smaller((beta - load<Double4>(s + m)) * inverse, Double4{});
+      store(next + m, value);
+      sum += value;
+      moved += value < 0 ? splat<Double4>(1) : Double4{};
+    }
+    double ay = -horizontal_sum(sum);
+    const double used = horizontal_sum(moved);
+    bool bound = used == 0;
+    if (!Squared && ay >= e.cap * (1 - 1e-14)) {
+      ay = e.cap;
+      if (used == 1) { // y and one other class share the whole cap: exactly +-C
+        for (Index m = 0; m < e.lanes; ++m)
+          if (next[m] < 0) next[m] = -e.cap;
+        bound = true;
+      }
+    }
+    next[y] = ay;
+    return {violation, true, bound};
+  }
+};
+
+} // namespace mm::MM_ISA

@@ -1,0 +1,54 @@
+// Fixed-width vectors. Every instruction set executes the same sequence of elementwise operations on
+// them (no fused multiply-add, fixed reduction order), so all builds of the core give the same bits.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#ifndef MM_ISA
+#error "compile the hot loops through a file that names its instruction set (isa_*.cpp)"
+#endif
+
+namespace mm::MM_ISA {
+
+using Index = std::int64_t;
+
+// 32 bytes: four doubles or eight floats. Narrower machines execute them in halves.
+using Double4 = double __attribute__((vector_size(32)));
+using Long4 = long long __attribute__((vector_size(32)));
+using Float8 = float __attribute__((vector_size(32)));
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+template <class Scalar> struct VectorOf;
+template <> struct VectorOf<double> {
+  using type = Double4;
+  static constexpr int width = 4;
+};
+template <> struct VectorOf<float> {
+  using type = Float8;
+  static constexpr int width = 8;
+};
+
+template <class V, class Scalar> inline V load(const Scalar *p) {
+  V v;
+  __builtin_memcpy(&v, p, sizeof(V));
+  return v;
+}
+template <class V, class Scalar> inline void store(Scalar *p, V v) { __builtin_memcpy(p, &v, sizeof(V)); }
+
+template <class V> inline V splat(double x);
+template <> inline Double4 splat<Double4>(double x) { return Double4{x, x, x, x}; }
+template <> inline double splat<double>(double x) { return x; }
+
+// Elementwise maximum and minimum; also for plain doubles, so that a lane formula is written once.
+template <class V> inline V larger(V a, V b) { return a > b ? a : b; }
+template <class V> inline V smaller(V a, V b) { return a < b ? a : b; }
+
+inline double horizontal_sum(Double4 v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+inline double horizontal_max(Double4 v) { return larger(larger(v[0], v[2]), larger(v[1], v[3])); }
+inline double horizontal_min(Double4 v) { return smaller(smaller(v[0], v[2]), smaller(v[1], v[3])); }
+inline double horizontal_sum(double v) { return v; }
+inline double horizontal_max(double v) { return v; }
+
+} // namespace mm::MM_ISA

@@ -1,0 +1,117 @@
+#include "weights.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <new>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace mm {
+
+void FreeAligned::operator()(void *p) const { std::free(p); }
+
+Buffer allocate_zeroed(std::size_t bytes) {
+  constexpr std::size_t huge = std::size_t{1} << 21;
+  const std::size_t alignment = bytes >= huge ? huge : 64;
+  if (bytes > std::numeric_limits<std::size_t>::max() / 2) throw std::bad_alloc();
+  const std::size_t size = std::max(alignment, (bytes + alignment - 1) / alignment * alignment);
+  void *p = std::aligned_alloc(alignment, size);
+  if (p == nullptr) throw std::bad_alloc();
+#if defined(__linux__)
+  if (alignment == huge) madvise(p, size, MADV_HUGEPAGE);
+#endif
+  std::memset(p, 0, bytes);
+  return Buffer(p);
+}
+
+namespace {
+template <class F> void with_scalar(bool single, F f) {
+  if (single) f(float{});
+  else f(double{});
+}
+std::size_t bytes_of(Index n_rows, Index stride, bool single) {
+  const std::size_t scalar = single ? 4 : 8;
+  const auto rows = static_cast<std::size_t>(n_rows), columns = static_cast<std::size_t>(stride);
+  if (columns != 0 && rows > std::numeric_limits<std::size_t>::max() / 16 / columns) throw std::bad_alloc();
+  return rows * columns * scalar;
+}
+} // namespace
+
+Weights::Weights(Index n_rows, Index lanes, bool single_precision)
+    : n_rows_(n_rows), lanes_(lanes), stride_(padded(lanes, single_precision ? 8 : 4)), single_(single_precision),
+      W_(allocate_zeroed(bytes_of(n_rows, stride_, single_))) {}
+
+void Weights::set_kappa(double kappa) {
+  const std::size_t bytes = bytes_of(n_rows_, stride_, single_);
+  if (kappa_ > 0) { // W <- V
+    with_scalar(single_, [&]<class S>(S) {
+      S *w = static_cast<S *>(W_.get());
+      const S *z = static_cast<const S *>(Z_.get());
+      const S l = static_cast<S>(1 + kappa_), k = static_cast<S>(kappa_);
+      for (Index i = 0; i < n_rows_ * stride_; ++i) w[i] = l * w[i] - k * z[i];
+    });
+  }
+  kappa_ = kappa;
+  if (kappa > 0) { // Z = W = V: W stands
+    if (!Z_) {
+      Z_ = allocate_zeroed(bytes);
+      previous_ = allocate_zeroed(bytes);
+    }
+    std::memcpy(Z_.get(), W_.get(), bytes);
+    std::memcpy(previous_.get(), W_.get(), bytes);
+  } else {
+    Z_.reset();
+    previous_.reset();
+  }
+}
+
+void Weights::extrapolate(double beta) {
+  if (kappa_ == 0) return;
+  with_scalar(single_, [&]<class S>(S) {
+    S *w = static_cast<S *>(W_.get());
+    S *z = static_cast<S *>(Z_.get());
+    S *p = static_cast<S *>(previous_.get());
+    const S b = static_cast<S>(beta), share = static_cast<S>(kappa_ / (1 + kappa_));
+    for (Index i = 0; i < n_rows_ * stride_; ++i) {
+      const S target = w[i] + b * (w[i] - p[i]);
+      p[i] = w[i];
+      w[i] += share * (target - z[i]);
+      z[i] = target;
+    }
+  });
+}
+
+void Weights::from_rebuilt() {
+  if (kappa_ == 0) return;
+  with_scalar(single_, [&]<class S>(S) {
+    S *w = static_cast<S *>(W_.get());
+    const S *z = static_cast<const S *>(Z_.get());
+    const S inverse = static_cast<S>(1 / (1 + kappa_)), share = static_cast<S>(kappa_ / (1 + kappa_));
+    for (Index i = 0; i < n_rows_ * stride_; ++i) w[i] = inverse * w[i] + share * z[i];
+  });
+}
+
+void Weights::squared_norms(double *w_norm, double *v_norm) const {
+  std::fill_n(w_norm, stride_, 0.0);
+  std::fill_n(v_norm, stride_, 0.0);
+  with_scalar(single_, [&]<class S>(S) {
+    const S *w = static_cast<const S *>(W_.get());
+    const S *z = static_cast<const S *>(Z_.get());
+    for (Index j = 0; j < n_rows_; ++j, w += stride_) {
+      for (Index m = 0; m < stride_; ++m) w_norm[m] += static_cast<double>(w[m]) * static_cast<double>(w[m]);
+      if (kappa_ == 0) continue;
+      for (Index m = 0; m < stride_; ++m) {
+        const double v = (1 + kappa_) * static_cast<double>(w[m]) - kappa_ * static_cast<double>(z[m]);
+        v_norm[m] += v * v;
+      }
+      z += stride_;
+    }
+  });
+  if (kappa_ == 0) std::copy_n(w_norm, stride_, v_norm);
+}
+
+} // namespace mm

@@ -1,0 +1,54 @@
+// W and what the accelerated outer loop keeps beside it.
+//
+// Acceleration minimises the objective plus kappa/2 ||W - Z||^2 (Catalyst): with V = sum alpha x,
+//   W = (kappa Z + V) / lambda,  lambda = 1 + kappa,
+// so steps see curvature A / lambda and move W by (change of alpha) x / lambda. Without it kappa = 0,
+// lambda = 1 and W = V.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "kernels.hpp"
+
+namespace mm {
+
+struct FreeAligned {
+  void operator()(void *p) const;
+};
+using Buffer = std::unique_ptr<void, FreeAligned>;
+Buffer allocate_zeroed(std::size_t bytes); // 64-byte aligned, large ones on huge pages where there are any
+
+class Weights {
+public:
+  Weights(Index n_rows, Index lanes, bool single_precision);
+
+  Index n_rows() const { return n_rows_; }
+  Index lanes() const { return lanes_; }
+  Index stride() const { return stride_; }
+  bool single_precision() const { return single_; }
+  double kappa() const { return kappa_; }
+  double lambda() const { return 1 + kappa_; }
+  void *data() { return W_.get(); }
+  WeightsView view() { return {W_.get(), single_, stride_}; }
+
+  // Starts (kappa > 0) or ends (kappa = 0) the acceleration; V, and so alpha's meaning, stays. Momentum
+  // begins anew: Z = W.
+  void set_kappa(double kappa);
+  // Z = W + beta (W - W at the last call), V unchanged.
+  void extrapolate(double beta);
+  // W from V: with W holding V = sum alpha x (rebuilt), restores W = (kappa Z + V) / lambda.
+  void from_rebuilt();
+
+  // ||w_m||^2 and ||v_m||^2 for every lane.
+  void squared_norms(double *w, double *v) const;
+
+private:
+  Index n_rows_, lanes_, stride_;
+  bool single_;
+  double kappa_ = 0;
+  Buffer W_, Z_, previous_;
+};
+
+} // namespace mm

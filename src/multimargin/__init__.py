@@ -1,0 +1,24 @@
+"""multimargin: exact multi-class support vector machines with a certificate of optimality."""
+
+import importlib
+
+__version__ = "0.1.0"
+
+# Public name -> module that defines it; loaded on first use (PEP 562), so that importing the package is free.
+_PUBLIC = {
+    "LinearSVM": "multimargin.estimators.linear_svm",
+}
+
+__all__ = ["LinearSVM", "__version__"]
+
+
+def __getattr__(name: str) -> object:
+    if name in _PUBLIC:
+        value = getattr(importlib.import_module(_PUBLIC[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'multimargin' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(_PUBLIC))

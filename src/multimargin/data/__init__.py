@@ -1,0 +1,1 @@
+"""Rows of X, as the core reads them."""

@@ -1,0 +1,93 @@
+"""Who is told about every epoch: scikit-learn's callbacks where there are any, plain callables, the progress line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from multimargin.estimators.progress import Progress
+from multimargin.linear.loop import HISTORY, Epoch, Observer
+from multimargin.linear.machine import Machine
+from multimargin.linear.training import Request
+
+try:  # scikit-learn 1.9 and later
+    from sklearn.callback import CallbackSupportMixin, FitCallback, with_callbacks
+
+    CallbackSupport: Any = CallbackSupportMixin
+    HAS_SKLEARN_CALLBACKS = True
+except ImportError:
+    HAS_SKLEARN_CALLBACKS = False
+
+    class CallbackSupport:  # type: ignore[no-redef]
+        """scikit-learn has no callbacks yet."""
+
+    def with_callbacks(method):
+        """Nothing to set up or tear down."""
+        return method
+
+
+def _as_dict(epoch: Epoch) -> dict[str, Any]:
+    return dict(zip(HISTORY.names or (), epoch.as_tuple(), strict=True))
+
+
+def _plain(callback) -> Observer:
+    return lambda epoch, machine: bool(callback(_as_dict(epoch)))
+
+
+@contextmanager
+def observed(model, X, y, sample_weight, request: Request) -> Iterator[list[Observer]]:
+    """The observers of one fit."""
+    given = list(model.callbacks or [])
+    for callback in given:
+        if not callable(callback) and not _is_sklearn(callback):
+            raise TypeError(f"callbacks must be callables or scikit-learn callbacks, got {callback!r}")
+    observers = [_plain(callback) for callback in given if not _is_sklearn(callback)]
+    with _sklearn_context(model, [c for c in given if _is_sklearn(c)], X, y, sample_weight, observers):
+        if model.verbose:
+            with Progress(request.limits.max_iter) as progress:
+                yield [*observers, progress]
+        else:
+            yield observers
+
+
+def _is_sklearn(callback) -> bool:
+    return HAS_SKLEARN_CALLBACKS and not isinstance(callback, type) and isinstance(callback, FitCallback)
+
+
+@contextmanager
+def _sklearn_context(model, given, X, y, sample_weight, observers: list[Observer]) -> Iterator[None]:
+    """scikit-learn's callbacks, those set by ``set_callbacks`` and those given as a parameter, as one observer."""
+    registered = getattr(model, "_skl_callbacks", [])
+    if not HAS_SKLEARN_CALLBACKS or not (registered or given):
+        yield
+        return
+    model.set_callbacks(*registered, *given)
+    try:
+        told = {"estimator": model, "X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
+        context = model._init_callback_context(max_subtasks=None)
+        context.call_on_fit_task_begin(**told)
+
+        def each_epoch(epoch: Epoch, machine: Machine) -> bool:
+            task = context.subcontext(task_name="epoch")
+            task.call_on_fit_task_begin(**told)
+            return task.call_on_fit_task_end(**told, reconstruction_attributes=lambda: _current(model, machine))
+
+        observers.append(each_epoch)
+        yield
+        context.call_on_fit_task_end(**told)
+    finally:
+        model.set_callbacks(*registered)
+
+
+def _current(model, machine: Machine) -> dict[str, Any] | None:
+    """Attributes of a model as if training had stopped here; a model of many machines has none before its end."""
+    lanes = machine.problem.lanes
+    if lanes != model._n_lanes():
+        return None
+    W = np.array(machine.algorithm.weights.array[:, :lanes], dtype=np.float64)
+    n_features = W.shape[0] - bool(model.fit_intercept)
+    intercept = W[n_features] * model.intercept_scaling if model.fit_intercept else np.zeros(lanes)
+    return {"coef_": W[:n_features].T, "intercept_": intercept}

@@ -1,0 +1,97 @@
+"""What parameters may be, and what is refused by name."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+from multimargin.problems.formulations import FORMULATIONS, PAIRWISE
+
+LOSSES = ("hinge", "squared_hinge")
+SOLVERS = ("auto", "sdm", "accelerated_sdm", "newton")
+SOLVER_OPTIONS = {"permutation": True, "restricted_step": True}
+
+# What people know from elsewhere, and where to find it.
+_ELSEWHERE = {
+    "loss": {
+        "log": "logistic loss: sklearn.linear_model.LogisticRegression",
+        "log_loss": "logistic loss: sklearn.linear_model.LogisticRegression",
+        "logistic": "logistic loss: sklearn.linear_model.LogisticRegression",
+        "modified_huber": "sklearn.linear_model.SGDClassifier",
+        "perceptron": "sklearn.linear_model.Perceptron",
+        "epsilon_insensitive": "regression: sklearn.svm.LinearSVR",
+        "squared_epsilon_insensitive": "regression: sklearn.svm.LinearSVR",
+        "squared_error": "regression: sklearn.linear_model.Ridge",
+    },
+    "formulation": {
+        "nu_svc": "nu-SVM: sklearn.svm.NuSVC",
+        "nu": "nu-SVM: sklearn.svm.NuSVC",
+        "one_class": "one-class SVM: sklearn.svm.OneClassSVM",
+        "svr": "regression: sklearn.svm.SVR",
+        "regression": "regression: sklearn.svm.LinearSVR",
+        "l1": "l1 penalty: sklearn.svm.LinearSVC(penalty='l1', dual=False)",
+    },
+}
+_ALIASES = {"ovr": "one_vs_rest", "ovo": "one_vs_one", "cs": "crammer_singer", "ww": "weston_watkins"}
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Refuse a value that is not one of the choices, helpfully."""
+    if isinstance(value, str) and value in choices:
+        return
+    hint = ""
+    if isinstance(value, str):
+        elsewhere = _ELSEWHERE.get(name, {}).get(value.lower())
+        alias = _ALIASES.get(value.lower())
+        if elsewhere:
+            raise ValueError(f"{name}={value!r} is not done here; for {elsewhere}")
+        if alias in choices:
+            hint = f"; did you mean {alias!r}?"
+    raise ValueError(f"{name}={value!r} is unknown; it may be {', '.join(map(repr, choices))}{hint}")
+
+
+def check_number(
+    name: str, value: Any, *, above: float | None = None, at_least: float | None = None, integer: bool = False
+) -> None:
+    """Refuse a value that is not a finite number in range."""
+    kind = Integral if integer else Real
+    if isinstance(value, bool) or not isinstance(value, kind):
+        raise TypeError(f"{name} must be {'an integer' if integer else 'a number'}, got {value!r}")
+    wanted = f"above {above}" if above is not None else f"at least {at_least}"
+    if not (float("-inf") < value < float("inf")) or (
+        value <= above if above is not None else at_least is not None and value < at_least
+    ):
+        raise ValueError(f"{name} must be finite and {wanted}, got {value!r}")
+
+
+def check_linear(model: Any) -> None:
+    """Check the parameters of a LinearSVM."""
+    check_choice("formulation", model.formulation, FORMULATIONS)
+    check_choice("loss", model.loss, LOSSES)
+    check_choice("solver", model.solver, SOLVERS)
+    check_choice("stopping", model.stopping, ("gap", "violation"))
+    check_choice("decision_function_shape", model.decision_function_shape, ("ovr", "ovo"))
+    check_number("C", model.C, above=0)
+    check_number("tol", model.tol, above=0)
+    check_number("max_iter", model.max_iter, at_least=1, integer=True)
+    if model.time_limit is not None:
+        check_number("time_limit", model.time_limit, above=0)
+    check_number("intercept_scaling", model.intercept_scaling, above=0)
+    if model.probability:
+        raise ValueError(
+            "probability=True is not available yet; wrap the model in sklearn.calibration.CalibratedClassifierCV"
+        )
+    if model.decision_function_shape == "ovo" and model.formulation not in PAIRWISE:
+        raise ValueError(
+            f"decision_function_shape='ovo' needs pairs of classes: formulation {' or '.join(map(repr, PAIRWISE))}, "
+            f"not {model.formulation!r}"
+        )
+    if model.break_ties and model.decision_function_shape == "ovo":
+        raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+    if model.stopping == "violation" and model.solver == "newton":
+        raise ValueError("stopping='violation' is for solver='sdm' and 'accelerated_sdm'; newton stops at the gap")
+    unknown = set(model.solver_options or {}) - set(SOLVER_OPTIONS)
+    if unknown:
+        raise ValueError(
+            f"solver_options has unknown keys {sorted(unknown)}; it may have {', '.join(sorted(SOLVER_OPTIONS))}"
+        )

@@ -1,0 +1,1 @@
+"""How a linear machine is trained: one outer loop, one file an algorithm."""

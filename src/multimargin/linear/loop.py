@@ -1,0 +1,171 @@
+"""The only outer loop: it gives every unfinished machine its next 50 ms, and in between keeps the history, asks
+the observers, and minds the limits. Machines are independent, so their threads never share anything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from math import ceil
+
+import numpy as np
+
+from multimargin.linear.machine import BUDGET, Machine, PassRecord
+
+HISTORY = np.dtype(
+    [
+        ("machine", np.int64),
+        ("epoch", np.int64),
+        ("seconds", np.float64),
+        ("violation", np.float64),
+        ("active_rows", np.int64),
+        ("solver", "U24"),
+        ("primal", np.float64),
+        ("dual", np.float64),
+        ("gap", np.float64),
+    ]
+)
+
+
+@dataclass
+class Epoch:
+    """What observers are told after every pass."""
+
+    machine: int
+    epoch: int
+    seconds: float
+    record: PassRecord
+
+    def as_tuple(self) -> tuple:
+        r = self.record
+        return (self.machine, self.epoch, self.seconds, r.violation, r.active_rows, r.solver, r.primal, r.dual, r.gap)
+
+
+@dataclass
+class Limits:
+    """When the loop ends without convergence. An epoch is as many visits as there are examples."""
+
+    max_iter: int
+    time_limit: float | None = None
+
+
+@dataclass
+class Outcome:
+    """How the loop ended."""
+
+    converged: bool = True
+    stopped_by: str = "converged"  # or max_iter, time_limit, callback, interrupt, precision
+    n_iter: int = 0
+    history: list[tuple] = field(default_factory=list)
+
+    def history_array(self) -> np.ndarray:
+        return np.array(self.history, dtype=HISTORY)
+
+
+Observer = Callable[[Epoch, Machine], bool | None]
+
+
+class _Inline(Executor):
+    """Runs a job when it is submitted: one thread, same loop."""
+
+    def submit(self, fn, /, *args, **kwargs):
+        future: Future = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+def solve(
+    machines: Iterable[Machine],
+    collect: Callable[[int, Machine], None],
+    limits: Limits,
+    n_threads: int,
+    observers: list[Observer],
+) -> Outcome:
+    """Train machines until all have converged or a limit is met.
+
+    Machines are taken from the iterable when a thread is free for them and handed to ``collect(position,
+    machine)``, with a certificate, when they are finished; so only ``n_threads`` of them are alive at a time.
+    On KeyboardInterrupt those alive are collected as they were last certified, and the interrupt is raised again.
+    """
+    outcome = Outcome()
+    started = time.perf_counter()
+    waiting = enumerate(machines)
+    alive: dict[int, Machine] = {}  # by position
+    jobs: dict[Future, int] = {}
+    executor: Executor = _Inline() if n_threads == 1 else ThreadPoolExecutor(n_threads)
+
+    def submit(position: int, machine: Machine) -> None:
+        alive[position] = machine
+        job = executor.submit(machine.algorithm.advance, machine, limits.max_iter - machine.epochs)
+        jobs[job] = position
+
+    def finish(position: int, machine: Machine, why: str) -> None:
+        outcome.n_iter = max(outcome.n_iter, ceil(machine.epochs))
+        if not machine.algorithm.converged:
+            outcome.converged = False
+            if outcome.stopped_by in ("converged", "precision"):
+                outcome.stopped_by = why
+        collect(position, machine)
+
+    with executor:
+        try:
+            stop = ""
+            for position, machine in _first(waiting, n_threads):
+                submit(position, machine)
+            while jobs:
+                ready, _ = wait(jobs, return_when=FIRST_COMPLETED)
+                for job in ready:
+                    position = jobs.pop(job)
+                    machine = alive[position]
+                    records = job.result()
+                    for record in records:
+                        machine.n_passes += 1
+                        machine.epochs += record.active_rows / max(1, machine.block.n_examples)
+                        epoch = Epoch(position, machine.n_passes, time.perf_counter() - started, record)
+                        outcome.history.append(epoch.as_tuple())
+                        for observer in observers:
+                            if observer(epoch, machine):
+                                stop = stop or "callback"
+                    if limits.time_limit is not None and time.perf_counter() - started > limits.time_limit:
+                        stop = stop or "time_limit"
+                    why = stop or ("max_iter" if machine.epochs >= limits.max_iter else "")
+                    if machine.algorithm.done or why:
+                        if not machine.algorithm.converged:
+                            _certify_last(machine, outcome)
+                        finish(position, machine, why or "precision")
+                        del alive[position]
+                        for following in _first(waiting, 1):
+                            submit(*following)
+                    else:
+                        submit(position, machine)
+        except KeyboardInterrupt:
+            wait(jobs)
+            outcome.converged = False
+            outcome.stopped_by = "interrupt"
+            for position, machine in alive.items():
+                if machine.certificate is None and machine.block.cost_of_pass < BUDGET:
+                    machine.certify()
+                finish(position, machine, "interrupt")
+            raise
+    return outcome
+
+
+def _first(waiting: Iterator, n: int) -> Iterator:
+    for _, item in zip(range(n), waiting, strict=False):
+        yield item
+
+
+def _certify_last(machine: Machine, outcome: Outcome) -> None:
+    """A machine that stopped for another reason still says how far it came; perhaps far enough."""
+    certified = machine.certify()
+    algorithm = machine.algorithm
+    if algorithm.stopping == "gap":
+        algorithm.converged = certified.worst_gap <= algorithm.tol
+    if outcome.history:
+        last = outcome.history[-1]
+        outcome.history[-1] = last[:6] + (certified.primal, certified.dual, certified.gap)

@@ -1,0 +1,180 @@
+"""One machine: examples, weights and the certificate that bounds how far they are from optimal.
+
+A certificate is computed in float64 from alpha alone: V = sum alpha x is rebuilt, the dual value is f's at
+alpha, the primal value is taken at the weights that would be handed out. Its relative gap is
+(primal + f) / primal; for separable lanes the worst lane is certified beside the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from multimargin import _core
+from multimargin.problems.formulations import Formulation
+
+# About 50 ms of multiply-adds: what one call into the core may spend, so that Ctrl-C and progress live.
+BUDGET = 1.5e8
+_TINY = 1e-300
+_LARGE = 1 << 29  # bytes
+
+
+class PassRecord(NamedTuple):
+    """One pass over the examples; objectives are NaN unless certified, the estimated gap unless it was a full pass."""
+
+    violation: float
+    active_rows: int
+    solver: str
+    primal: float = np.nan
+    dual: float = np.nan
+    gap: float = np.nan
+    estimate: float = np.nan
+
+
+@dataclass
+class Examples:
+    """The rows of X that a machine learns from, with what the core needs to know of them.
+
+    Rows without features or weight have no influence: they are left out, and their loss is ``constant``
+    in both objectives.
+    """
+
+    rows: _core.Rows
+    row: np.ndarray  # int64, which rows of X
+    label: np.ndarray  # int32, lanes
+    cap: np.ndarray  # float64, C_i
+    norm: np.ndarray  # float64, ||x_i||^2
+    constant: float
+
+    @classmethod
+    def of(
+        cls, problem: Formulation, rows: _core.Rows, norm: np.ndarray, y: np.ndarray, cap: np.ndarray, row: np.ndarray
+    ) -> Examples:
+        """Examples from rows ``row`` of X with encoded classes ``y`` and caps ``cap`` (one of each a row)."""
+        cap = cap * problem.cap_scale
+        norm = norm[row]
+        learns = (norm > 0) & (cap > 0)
+        constant = problem.loss_of_zero_row * float(cap[(norm == 0) & (cap > 0)].sum())
+        label = problem.lane_labels(y)
+        return cls(rows, row[learns], label[learns], cap[learns], norm[learns], constant)
+
+
+@dataclass
+class Certificate:
+    """Weights and the proof of how good they are. Objectives are those of the formulation, dual = -f."""
+
+    weights: _core.Weights
+    primal: float
+    dual: float
+    worst_gap: float
+
+    @property
+    def gap(self) -> float:
+        """Relative duality gap of the sum over all parts."""
+        return max(self.primal - self.dual, 0.0) / max(abs(self.primal), _TINY)
+
+
+class Algorithm(Protocol):
+    """How a machine moves towards its optimum. The machine and the loop know nothing else of it."""
+
+    name: str
+    tol: float
+    stopping: str
+    weights: _core.Weights
+    done: bool
+    converged: bool
+
+    def advance(self, machine: Machine, max_epochs: float) -> list[PassRecord]:
+        """About 50 ms of work, at most ``max_epochs`` epochs; sets ``done`` when no more is to be gained."""
+
+    def candidate(self, machine: Machine) -> _core.Weights | None:
+        """Weights to certify, in any precision; None for V itself."""
+
+
+class Machine:
+    """Examples, their duals and W for one problem, trained by one algorithm."""
+
+    def __init__(self, problem: Formulation, examples: Examples, algorithm: Algorithm, *, lists: bool, seed: int):
+        self.problem = problem
+        self.examples = examples
+        self.algorithm = algorithm
+        self.epochs = 0.0  # visits / examples
+        self.n_passes = 0
+        self.certificate: Certificate | None = None
+        self.block = _core.Block(
+            examples.rows,
+            problem.policy,
+            problem.squared,
+            problem.lanes,
+            examples.row,
+            examples.label,
+            examples.cap,
+            examples.norm,
+            lists and not problem.separable,
+            seed,
+        )
+
+    @property
+    def n_weights(self) -> int:
+        """Rows of W: features and the intercept."""
+        return self.examples.rows.n_weights
+
+    def new_weights(self, single_precision: bool) -> _core.Weights:
+        """Zero weights of this machine's shape."""
+        return _core.Weights(self.n_weights, self.problem.lanes, single_precision)
+
+    def slices(self) -> Iterator[tuple[int, int]]:
+        """Ranges of examples that cost about one budget each."""
+        n = self.block.n_examples
+        step = max(1, int(n * BUDGET / max(self.block.cost_of_pass, 1.0)))
+        for begin in range(0, n, step):
+            yield begin, min(n, begin + step)
+
+    def rebuild(self, weights: _core.Weights) -> None:
+        """weights <- V = sum alpha x."""
+        weights.array[:] = 0
+        for begin, end in self.slices():
+            self.block.accumulate(weights, begin, end)
+
+    def certify(self) -> Certificate:
+        """Certify the algorithm's candidate. The best primal and the best dual value seen certify together."""
+        before = self.certificate
+        if before is not None and before.weights.array.nbytes > _LARGE:
+            self.certificate = before = None  # rather no model for a moment than two of them in memory
+        V = self.new_weights(single_precision=False)
+        self.rebuild(V)
+        v_norms, _ = V.squared_norms()
+        candidate = self.algorithm.candidate(self)
+        if candidate is None:
+            W, w_norms = V, v_norms
+        else:
+            V.array[:, : self.problem.lanes] = candidate.array[:, : self.problem.lanes]
+            W, (w_norms, _) = V, V.squared_norms()
+        n_parts = self.block.n_parts
+        loss, dual = np.zeros(n_parts), np.zeros(n_parts)
+        for begin, end in self.slices():
+            loss_here, dual_here = self.block.evaluate(W, begin, end)
+            loss += loss_here
+            dual += dual_here
+        if n_parts == 1:
+            w_norms, v_norms = w_norms.sum(keepdims=True), v_norms.sum(keepdims=True)
+        share = self.examples.constant / n_parts
+        primal = 0.5 * w_norms + loss + share
+        lower = -(0.5 * v_norms + dual) + share
+        worst = float(np.max((primal - lower) / np.maximum(np.abs(primal), _TINY)))
+        scale = self.problem.objective_scale
+        fresh = Certificate(W, scale * float(primal.sum()), scale * float(lower.sum()), max(worst, 0.0))
+        if before is not None and n_parts == 1:
+            if before.primal < fresh.primal:
+                fresh.weights, fresh.primal = before.weights, before.primal
+            fresh.dual = max(fresh.dual, before.dual)
+            fresh.worst_gap = fresh.gap
+        self.certificate = fresh
+        return fresh
+
+    def set_duals(self, duals: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
+        """Start from duals given as CSR parts over the examples."""
+        self.block.set_duals(*duals)

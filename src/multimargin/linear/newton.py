@@ -1,0 +1,191 @@
+"""A second-order method for few features: the proximal-point method on the dual, each step by semismooth Newton.
+
+The proximal step from alpha, min_a f(a) + tau/2 ||a - alpha||^2, has the smooth dual
+
+    Phi(W) = 1/2 ||W||^2 - sum_i min_a [ s_i.a + h_i(a) + tau/2 ||a - alpha_i||^2 ],   s_i = W' x_i,
+
+where h_i holds the linear and diagonal terms of f and its constraints. The inner minimisers a_i(W) are the
+core's step for one example with curvature tau, grad Phi = W - sum a_i x_i', and a_i is piecewise linear in the
+scores with Jacobian -J_i,
+
+    J_i = diag(d) - d d' / sum d    (separable lanes: diag(d)),    d_m = 1 / (tau + diagonal_m) on free lanes, else 0.
+
+Newton's system I + sum_i x_i x_i' (x) J_i has (features x lanes)^2 entries: this is for problems where that is
+small. It does not care how features are scaled, which coordinate descent does. a_i(W) is feasible, so every
+iterate has a certificate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+
+from multimargin import _core
+from multimargin.linear.machine import Machine, PassRecord
+
+# tau falls as long as Newton's method solves the inner problems in a few steps. It starts at the scale of the
+# problem: duals are of the size of C or smaller, scores of the size of the margin, 1, and curvatures ||x||^2.
+_CURVATURE_SHARE = 1e-3
+_TAU_FALLS_BY = 0.1
+_TAU_RISES_BY = 30.0
+_INNER_STEPS = 15
+_ARMIJO = 1e-4
+_STALLED_STAGES = 5
+
+
+class Newton:
+    """Proximal-point iterations on one machine, a Newton step a pass."""
+
+    name = "newton"
+
+    def __init__(self, tol: float):
+        self.tol = tol
+        self.stopping = "gap"
+        self.done = self.converged = False
+        self.weights: _core.Weights  # set by start
+
+    def start(self, machine: Machine, X: np.ndarray, *, warm: bool) -> None:
+        """X: the machine's examples as dense float64 rows, the intercept's feature included."""
+        self.weights = machine.new_weights(single_precision=False)
+        if warm:
+            machine.rebuild(self.weights)
+        self.X = X
+        problem, examples = machine.problem, machine.examples
+        n, lanes = len(examples.row), problem.lanes
+        self.proposal = np.empty_like(machine.block.alpha)
+        self.cap = np.where(problem.squared, np.inf, examples.cap)
+        diagonal = 1 / (2 * examples.cap) if problem.squared else np.zeros(n)
+        own = np.zeros((n, lanes), dtype=bool)
+        inside = examples.label >= 0
+        own[np.flatnonzero(inside), examples.label[inside]] = True
+        self.own = own
+        # Which lanes carry the diagonal term: Crammer-Singer its label's, Weston-Watkins the others, lanes all.
+        carries = {"crammer_singer": own, "weston_watkins": ~own, "one_vs_rest": np.ones_like(own)}[problem.policy]
+        self.diagonal = diagonal[:, None] * carries
+        self.tau = max(1 / np.mean(examples.cap), _CURVATURE_SHARE * np.mean(examples.norm)) if n else 1.0
+        self.smallest_tau = 0.0
+        self.steps = 0  # of Newton's method in this stage
+        self.stage_start = self.weights.array.copy()
+        self.stalled_stages = 0
+
+    def advance(self, machine: Machine, max_epochs: float) -> list[PassRecord]:
+        if machine.block.n_examples == 0:
+            machine.certify()
+            self.done = self.converged = True
+            return []
+        lanes = machine.problem.lanes
+        W = self.weights.array[:, :lanes]
+        phi, gradient, gap = self._evaluate(machine)
+        record = PassRecord(float(np.abs(gradient).max()), machine.block.n_examples, self.name, estimate=gap)
+        if gap <= self.tol:
+            # The certificate belongs to the proposal: it becomes alpha before it is certified.
+            machine.block.alpha[:] = self.proposal
+            certified = machine.certify()
+            self.converged = self.done = certified.worst_gap <= self.tol
+            record = record._replace(primal=certified.primal, dual=certified.dual, gap=certified.gap)
+            if self.done:
+                return [record]
+
+        exact = self._search(machine, phi, gradient)
+        self.steps += 1
+        # Solved well enough: what W - V adds to the gap is small against the gap itself.
+        _, gradient, gap = self._evaluate(machine)
+        error = np.linalg.norm(gradient) / max(np.linalg.norm(W), 1e-300)
+        if error <= 0.1 * max(min(gap, 1.0), self.tol):
+            self._next_stage(machine)
+        elif exact or self.steps >= _INNER_STEPS:  # too small a tau for float64, or for Newton's method
+            self.stalled_stages += 1
+            self.done = self.stalled_stages >= _STALLED_STAGES
+            self.tau *= _TAU_RISES_BY
+            self.smallest_tau = self.tau
+            self.weights.array[:] = self.stage_start
+            self.steps = 0
+        return [record]
+
+    def _search(self, machine: Machine, phi: float, gradient: np.ndarray) -> bool:
+        """A Newton step with a line search; True when Phi cannot be lowered any more."""
+        W = self.weights.array[:, : machine.problem.lanes]
+        step = self._newton_step(machine, gradient)
+        slope = float(np.vdot(gradient, step))
+        start, length = W.copy(), 1.0
+        while length > 1e-10 and -slope > 1e-15 * abs(phi):
+            W[:] = start + length * step
+            if self._evaluate(machine)[0] <= phi + _ARMIJO * length * slope:
+                return False
+            length *= 0.5
+        W[:] = start
+        return True
+
+    def _next_stage(self, machine: Machine) -> None:
+        """alpha becomes the proposal, and tau falls unless it fell too far before."""
+        machine.block.alpha[:] = self.proposal
+        self.stage_start[:] = self.weights.array
+        self.steps = 0
+        self.tau = max(self.tau * _TAU_FALLS_BY, self.smallest_tau)
+
+    def _evaluate(self, machine: Machine) -> tuple[float, np.ndarray, float]:
+        """Phi, its gradient and the relative gap at W; the proposal is left in ``self.proposal``."""
+        lanes = machine.problem.lanes
+        W = self.weights.array[:, :lanes]
+        loss, dual = machine.block.propose(self.weights, 0, self.tau, self.proposal)
+        proposal = self.proposal[:, :lanes]
+        V = self.X.T @ proposal
+        moved = proposal - machine.block.alpha[:, :lanes]
+        phi = 0.5 * np.vdot(W, W) - np.vdot(W, V) - dual.sum() - 0.5 * self.tau * np.vdot(moved, moved)
+        parts = (lambda A: (A * A).sum(axis=0)) if machine.block.n_parts > 1 else (lambda A: np.vdot(A, A))
+        primal, f = 0.5 * parts(W) + loss, 0.5 * parts(V) + dual
+        gap = float(np.max((primal + f) / np.maximum(np.abs(primal), 1e-300)))
+        return float(phi), W - V, gap
+
+    def _newton_step(self, machine: Machine, gradient: np.ndarray) -> np.ndarray:
+        lanes, X = machine.problem.lanes, self.X
+        n_weights = X.shape[1]
+        d = self._free(machine) / (self.tau + self.diagonal)
+        identity = np.eye(n_weights)
+        if machine.problem.separable:
+            step = np.empty_like(gradient)
+            for m in range(lanes):
+                rows = np.flatnonzero(d[:, m])
+                H = identity + X[rows].T @ (d[rows, m, None] * X[rows])
+                step[:, m] = -_solve(H, gradient[:, m])
+            return step
+        active = np.flatnonzero(np.count_nonzero(d, axis=1) >= 2)
+        d, Xa = d[active], X[active]
+        total = d.sum(axis=1, keepdims=True)
+        H = np.zeros((lanes, n_weights, lanes, n_weights))
+        for m in range(lanes):
+            for other in range(m + 1):
+                J = -d[:, m] * d[:, other] / total[:, 0]
+                if m == other:
+                    J = J + d[:, m]
+                rows = np.flatnonzero(J)
+                block = Xa[rows].T @ (J[rows, None] * Xa[rows])
+                H[m, :, other] = H[other, :, m] = block
+            H[m, :, m] += identity
+        step = _solve(H.reshape(lanes * n_weights, -1), gradient.T.ravel())
+        return -step.reshape(lanes, n_weights).T
+
+    def _free(self, machine: Machine) -> np.ndarray:
+        """Lanes whose proposal is strictly between its bounds."""
+        policy, lanes = machine.problem.policy, machine.problem.lanes
+        value = np.abs(self.proposal[:, :lanes])
+        cap = self.cap[:, None]
+        if policy == "crammer_singer":
+            return np.where(self.own, value < cap, value > 0)
+        if policy == "weston_watkins":
+            return np.where(self.own, True, (value > 0) & (value < cap))
+        return (value > 0) & (value < cap)
+
+    def candidate(self, machine: Machine) -> _core.Weights | None:
+        return self.weights
+
+
+def _solve(H: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """H^-1 b for a positive definite H, damped until Cholesky takes it."""
+    damping = 0.0
+    while True:
+        try:
+            factor = scipy.linalg.cho_factor(H + damping * np.eye(len(H)) if damping else H, check_finite=False)
+            return scipy.linalg.cho_solve(factor, b, check_finite=False)
+        except np.linalg.LinAlgError:
+            damping = max(10 * damping, 1e-14 * float(np.trace(H)) / len(H))

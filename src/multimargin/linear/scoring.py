@@ -1,0 +1,34 @@
+"""Scores of many rows: X @ W in the core, in chunks, threaded."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from multimargin import _core
+
+_CHUNK_SCORES = 1 << 18
+
+
+def padded_weights(n_rows: int, lanes: int) -> np.ndarray:
+    """Zero weights in the layout that the core reads: (n_rows, padded lanes), aligned."""
+    return _core.Weights(n_rows, lanes, False).array
+
+
+def scores(rows: _core.Rows, W: np.ndarray, lanes: int, n_threads: int) -> np.ndarray:
+    """The first ``lanes`` columns of X @ W, for W from :func:`padded_weights`."""
+    out = np.empty((rows.n_rows, lanes))
+    step = max(1, _CHUNK_SCORES // max(1, W.shape[1]))
+    starts = range(0, rows.n_rows, step)
+
+    def one(begin: int) -> None:
+        rows.scores(W, out[begin : begin + step], begin)
+
+    if n_threads == 1 or len(starts) == 1:
+        for begin in starts:
+            one(begin)
+    else:
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(one, starts))
+    return out

@@ -1,0 +1,181 @@
+"""From rows and labels to a trained linear model: which machines there are, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from multimargin import _core
+from multimargin.linear.loop import Limits, Observer, Outcome, solve
+from multimargin.linear.machine import Examples, Machine
+from multimargin.linear.newton import Newton
+from multimargin.linear.scoring import padded_weights
+from multimargin.linear.sdm import SdmOptions, SequentialDual
+from multimargin.problems.formulations import PAIRWISE, Formulation, formulation
+from multimargin.reductions.pairwise import pairs
+
+# Duals of separable lanes are dense; more of them than this are trained group after group.
+_DUAL_BYTES = 1 << 29
+
+
+@dataclass
+class Task:
+    """A problem, its columns in the model's W, and the examples (rows and encoded classes) that it learns from."""
+
+    problem: Formulation
+    columns: slice
+    row: np.ndarray
+    y: np.ndarray
+
+
+@dataclass
+class Request:
+    """Everything that a fit is about."""
+
+    X: Any  # as the rows hold it
+    rows: _core.Rows
+    norm: np.ndarray  # squared row norms, the intercept included
+    y: np.ndarray  # encoded classes
+    cap: np.ndarray  # C_i
+    n_classes: int
+    formulation: str
+    loss: str
+    solver: str
+    options: SdmOptions
+    restricted_step: bool
+    limits: Limits
+    n_threads: int
+    seed: int
+    observers: list[Observer] = field(default_factory=list)
+    start_duals: Any = None  # CSR, n_samples x lanes of the model, or None
+
+
+@dataclass
+class Trained:
+    """A trained model: padded W, its duals and its certificate."""
+
+    W: np.ndarray  # (n_weights, padded lanes)
+    n_lanes: int
+    dual_coef: sp.csr_array
+    primal: float
+    dual: float
+    worst_gap: float
+    outcome: Outcome
+
+
+def n_lanes(formulation_name: str, n_classes: int) -> int:
+    """Columns of a model's W."""
+    if n_classes == 2:
+        return 1
+    return n_classes * (n_classes - 1) // 2 if formulation_name in PAIRWISE else n_classes
+
+
+def tasks(request: Request) -> Iterator[Task]:
+    """The machines of a formulation. Their number and shape depend on n_threads, never on timing."""
+    y, k = request.y, request.n_classes
+    everything = np.arange(len(y), dtype=np.int64)
+    problem = formulation(request.formulation, request.loss, k)
+    if k > 2 and request.formulation in PAIRWISE:
+        by_class = [np.flatnonzero(y == c) for c in range(k)]
+        for machine, (i, j) in enumerate(pairs(k)):
+            row = np.sort(np.concatenate([by_class[i], by_class[j]]))
+            yield Task(problem, slice(machine, machine + 1), row, (y[row] == i).astype(np.int64))
+    elif problem.separable and problem.lanes > 1:
+        groups = max(request.n_threads, -(-8 * len(y) * k // _DUAL_BYTES))
+        for part in np.array_split(np.arange(k), min(groups, k)):
+            first, size = int(part[0]), len(part)
+            label = np.where((y >= first) & (y < first + size), y - first, -1)
+            lanes = Formulation(problem.policy, problem.squared, size)
+            # One lane is a binary machine: its positive class is encoded as 1.
+            yield Task(lanes, slice(first, first + size), everything, label if size > 1 else label + 1)
+    else:
+        yield Task(problem, slice(0, problem.lanes), everything, y)
+
+
+def train(request: Request) -> Trained:
+    """Train all machines of a request."""
+    lanes = n_lanes(request.formulation, request.n_classes)
+    n_samples = len(request.y)
+    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # (row, lane, value) of the duals
+    trained = Trained(
+        np.empty((0, 0)), lanes, sp.csr_array((n_samples, lanes)), 0.0, 0.0, 0.0, Outcome()
+    )
+    plan = list(tasks(request))
+
+    def collect(position: int, machine: Machine) -> None:
+        columns = plan[position].columns
+        certificate = machine.certificate
+        if certificate is not None:
+            trained.primal += certificate.primal
+            trained.dual += certificate.dual
+            trained.worst_gap = max(trained.worst_gap, certificate.worst_gap)
+            W = certificate.weights.array
+        else:  # interrupted before anything could be certified
+            trained.primal = trained.dual = trained.worst_gap = np.nan
+            W = machine.new_weights(False).array
+            W[:, : machine.problem.lanes] = machine.algorithm.weights.array[:, : machine.problem.lanes]
+        if len(plan) == 1:
+            trained.W = W
+        else:
+            if not trained.W.size:
+                trained.W = padded_weights(machine.n_weights, lanes)
+            trained.W[:, columns] = W[:, : machine.problem.lanes]
+        value, lane, indptr = machine.block.duals()
+        row = np.repeat(machine.examples.row, np.diff(indptr))
+        parts.append((row, lane + columns.start, value))
+        machine.block = None  # its memory is needed
+
+    try:
+        trained.outcome = solve(
+            (machine_of(request, task, position) for position, task in enumerate(plan)),
+            collect,
+            request.limits,
+            request.n_threads,
+            request.observers,
+        )
+    except KeyboardInterrupt as interrupt:
+        interrupt.trained = _finished(trained, parts, request.rows.n_weights)  # type: ignore[attr-defined]
+        raise
+    return _finished(trained, parts, request.rows.n_weights)
+
+
+def _finished(trained: Trained, parts: list, n_weights: int) -> Trained:
+    if not trained.W.size:
+        trained.W = padded_weights(n_weights, trained.n_lanes)
+    if parts:
+        row, lane, value = (np.concatenate(column) for column in zip(*parts, strict=True))
+        trained.dual_coef = sp.csr_array(sp.coo_array((value, (row, lane)), shape=trained.dual_coef.shape))
+    return trained
+
+
+def machine_of(request: Request, task: Task, position: int) -> Machine:
+    """A machine for a task, ready to train."""
+    examples = Examples.of(task.problem, request.rows, request.norm, task.y, request.cap[task.row], task.row)
+    newton = request.solver == "newton"
+    algorithm = Newton(request.options.tol) if newton else SequentialDual(request.options)
+    machine = Machine(
+        task.problem, examples, algorithm, lists=request.restricted_step and not newton, seed=request.seed + position
+    )
+    if request.start_duals is not None:
+        start = request.start_duals[examples.row][:, task.columns].tocsr()
+        machine.set_duals(
+            (start.data.astype(np.float64), start.indices.astype(np.int32), start.indptr.astype(np.int64))
+        )
+    warm = request.start_duals is not None
+    if isinstance(algorithm, Newton):
+        algorithm.start(machine, _dense_examples(request, examples), warm=warm)
+    else:
+        algorithm.start(machine, warm=warm)
+    return machine
+
+
+def _dense_examples(request: Request, examples: Examples) -> np.ndarray:
+    X = request.X[examples.row]
+    X = (X.toarray() if sp.issparse(X) else X).astype(np.float64, copy=False)
+    if request.rows.n_weights > request.rows.n_features:
+        X = np.column_stack([X, np.full(len(X), request.rows.intercept)])
+    return X

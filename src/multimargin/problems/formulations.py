@@ -1,0 +1,70 @@
+"""The formulations: which core policy each one is, what its lanes and parts mean.
+
+Conventions
+-----------
+lanes
+    Columns of W that one example touches: the classes, or 1 for a binary machine.
+parts
+    Problems that are separable, each with objectives of its own: the lanes of one-vs-rest, else 1.
+duals
+    alpha_i^m, signed so that w_m = sum_i alpha_i^m x_i for every formulation.
+
+Two classes need one lane only. With w = w_1 - w_0 and w_0 = -w_1, Crammer-Singer and Weston-Watkins
+are the binary machine at 2 C, and their objectives are half of its objectives (for both losses);
+one-vs-rest is the binary machine itself, once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+FORMULATIONS = ("crammer_singer", "weston_watkins", "one_vs_rest", "one_vs_one", "dag")
+PAIRWISE = ("one_vs_one", "dag")
+
+
+@dataclass(frozen=True)
+class Formulation:
+    """A formulation as the core solves it.
+
+    Attributes
+    ----------
+    policy : str
+        Name of the core's policy.
+    squared : bool
+        Squared hinge instead of hinge.
+    lanes : int
+        Columns of W.
+    cap_scale, objective_scale : float
+        The core solves at ``cap_scale * C``; its objectives times ``objective_scale`` are the formulation's.
+    """
+
+    policy: str
+    squared: bool
+    lanes: int
+    cap_scale: float = 1.0
+    objective_scale: float = 1.0
+
+    @property
+    def separable(self) -> bool:
+        """Whether every lane is a problem of its own."""
+        return self.policy == "one_vs_rest"
+
+    def lane_labels(self, y: np.ndarray) -> np.ndarray:
+        """Encoded classes as lanes; in a binary machine class 1 is the lane and class 0 has none (-1)."""
+        return (y if self.lanes > 1 else y - 1).astype(np.int32)
+
+    @property
+    def loss_of_zero_row(self) -> float:
+        """Loss, at cap 1, of an example without features: a constant of both objectives."""
+        return float(self.lanes - 1 if self.policy == "weston_watkins" else self.lanes if self.separable else 1)
+
+
+def formulation(name: str, loss: str, n_classes: int) -> Formulation:
+    """The core's form of a formulation (pairwise ones: of one of their machines)."""
+    squared = loss == "squared_hinge"
+    if n_classes == 2 or name in PAIRWISE:
+        joint = name in ("crammer_singer", "weston_watkins")
+        return Formulation("one_vs_rest", squared, 1, 2.0 if joint else 1.0, 0.5 if joint else 1.0)
+    return Formulation(name, squared, n_classes)

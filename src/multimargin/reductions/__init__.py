@@ -1,0 +1,1 @@
+"""Many binary machines that make one multi-class machine."""
