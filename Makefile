@@ -1,0 +1,47 @@
+# Every target works from a fresh clone: it makes its own environment in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find src -name '*.py' -o -name '*.pyi' -o -name '*.hpp' -o -name '*.cpp') CMakeLists.txt pyproject.toml
+
+.PHONY: demo test bench lint clean
+
+# One stamp for each set of extras: the package is built and installed anew when a source changed.
+$(VENV)/pip.stamp:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	touch $@
+
+$(VENV)/demo.stamp: $(VENV)/pip.stamp $(SOURCES)
+	$(BIN)/python -m pip install --quiet ".[progress]"
+	touch $@
+
+$(VENV)/test.stamp: $(VENV)/pip.stamp $(SOURCES)
+	$(BIN)/python -m pip install --quiet ".[test]" --config-settings=cmake.define.MULTIMARGIN_WERROR=ON
+	touch $@
+
+$(VENV)/lint.stamp: $(VENV)/test.stamp
+	$(BIN)/python -m pip install --quiet ".[lint]"
+	touch $@
+
+$(VENV)/bench.stamp: $(VENV)/pip.stamp $(SOURCES)
+	$(BIN)/python -m pip install --quiet ".[bench]"
+	touch $@
+
+demo: $(VENV)/demo.stamp
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/test.stamp
+	$(BIN)/python -m pytest -n auto tests
+	$(BIN)/python -m pytest -n 0 --pyargs multimargin
+
+bench: $(VENV)/bench.stamp
+	$(BIN)/python benchmarks/compare.py
+
+lint: $(VENV)/lint.stamp
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) build
