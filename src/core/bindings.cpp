@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "block.hpp"
 #include "instruction_set.hpp"
+#include "passes.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -126,6 +126,11 @@ struct PyBlock {
   nb::object rows_owner;
   const mm::Rows *rows;
   std::unique_ptr<mm::Block> block;
+};
+
+struct PyPasses {
+  nb::list blocks;
+  mm::Passes passes;
 };
 
 template <class T> std::vector<T> copied(const In<T> &array) { return {array.data(), array.data() + array.shape(0)}; }
@@ -258,30 +263,9 @@ NB_MODULE(_core, m) {
           "rows"_a, "formulation"_a, "squared"_a, "lanes"_a, "row"_a, "label"_a, "cap"_a, "norm"_a, "pooled"_a,
           "seed"_a)
       .def_prop_ro("n_examples", [](const PyBlock &self) { return self.block->n_examples(); })
-      .def_prop_ro("n_parts", [](const PyBlock &self) { return self.block->n_parts(); })
+      .def_prop_ro("n_parts", [](const PyBlock &self) { return self.block->problem().n_parts(); })
       .def_prop_ro("pooled", [](const PyBlock &self) { return self.block->pooled(); })
       .def_prop_ro("cost_of_pass", [](const PyBlock &self) { return self.block->cost_of_pass(); })
-      .def_prop_ro("between_passes", [](const PyBlock &self) { return self.block->between_passes(); })
-      .def(
-          "run",
-          [](PyBlock &self, mm::Weights &weights, double tolerance, double certify_below, double budget,
-             double max_epochs, bool shrinking, bool permute, double curvature_scale,
-             double shrunk_effort, double momentum) {
-            check_pair(*self.block, weights, *self.rows);
-            std::vector<mm::PassRecord> records;
-            mm::Stopped stopped;
-            {
-              nb::gil_scoped_release release;
-              stopped = self.block->run(weights,
-                                        {tolerance, certify_below, budget, max_epochs, shrinking, permute,
-                                         curvature_scale, shrunk_effort, momentum},
-                                        records);
-            }
-            static const char *const names[] = {"budget", "tolerance", "certify", "epochs"};
-            return nb::make_tuple(names[static_cast<int>(stopped)], records);
-          },
-          "weights"_a, nb::kw_only(), "tolerance"_a, "certify_below"_a, "budget"_a, "max_epochs"_a, "shrinking"_a,
-          "permute"_a, "curvature_scale"_a = 1.0, "shrunk_effort"_a = 5.0, "momentum"_a = 0.0)
       .def(
           "evaluate",
           [](const PyBlock &self, mm::Weights &weights, Index begin, Index end) {
@@ -292,7 +276,7 @@ NB_MODULE(_core, m) {
               nb::gil_scoped_release release;
               self.block->evaluate(weights.view(), begin, end, loss.data(), dual.data());
             }
-            loss.resize(static_cast<std::size_t>(self.block->n_parts()));
+            loss.resize(static_cast<std::size_t>(self.block->problem().n_parts()));
             dual.resize(loss.size());
             return nb::make_tuple(owned_array(std::move(loss)), owned_array(std::move(dual)));
           },
@@ -313,7 +297,7 @@ NB_MODULE(_core, m) {
               nb::gil_scoped_release release;
               self.block->propose(weights.view(), begin, end, curvature, loss.data(), dual.data(), out.data());
             }
-            loss.resize(static_cast<std::size_t>(self.block->n_parts()));
+            loss.resize(static_cast<std::size_t>(self.block->problem().n_parts()));
             dual.resize(loss.size());
             return nb::make_tuple(owned_array(std::move(loss)), owned_array(std::move(dual)));
           },
@@ -367,4 +351,47 @@ NB_MODULE(_core, m) {
             self.block->import_duals(indptr.data(), lane.data(), value.data());
           },
           "data"_a, "indices"_a, "indptr"_a);
+
+  nb::class_<PyPasses>(m, "Passes", "The schedule of passes over one block, or over several by as many threads.")
+      .def(
+          "__init__",
+          [](PyPasses *self, nb::list blocks) {
+            std::vector<mm::Block *> inner;
+            for (nb::handle item : blocks) {
+              PyBlock &block = nb::cast<PyBlock &>(item);
+              if (!inner.empty()) {
+                const mm::Block &first = *inner[0];
+                if (block.rows != nb::cast<PyBlock &>(blocks[0]).rows ||
+                    block.block->problem().formulation != first.problem().formulation ||
+                    block.block->problem().squared != first.problem().squared ||
+                    block.block->problem().lanes != first.problem().lanes)
+                  throw nb::value_error("the blocks of a team must share rows and problem");
+              }
+              inner.push_back(block.block.get());
+            }
+            if (inner.empty()) throw nb::value_error("passes need a block");
+            new (self) PyPasses{blocks, mm::Passes(inner)};
+          },
+          "blocks"_a)
+      .def(
+          "run",
+          [](PyPasses &self, mm::Weights &weights, double tolerance, double certify_below, double budget,
+             double max_epochs, bool shrinking, bool permute, double shrunk_effort, double momentum) {
+            const PyBlock &first = nb::cast<const PyBlock &>(self.blocks[0]);
+            check_pair(*first.block, weights, *first.rows);
+            std::vector<mm::PassRecord> records;
+            mm::Stopped stopped;
+            {
+              nb::gil_scoped_release release;
+              stopped = self.passes.run(weights,
+                                        {tolerance, certify_below, budget, max_epochs, shrinking, permute,
+                                         shrunk_effort, momentum},
+                                        records);
+            }
+            static const char *const names[] = {"budget", "tolerance", "certify", "epochs"};
+            return nb::make_tuple(names[static_cast<int>(stopped)], records);
+          },
+          "weights"_a, nb::kw_only(), "tolerance"_a, "certify_below"_a, "budget"_a, "max_epochs"_a, "shrinking"_a,
+          "permute"_a, "shrunk_effort"_a = 5.0, "momentum"_a = 0.0,
+          "Work for about a budget of multiply-adds. Returns why it stopped, and a record a finished pass.");
 }

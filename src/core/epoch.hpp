@@ -29,16 +29,19 @@ template <class F> inline void with_weights(const WeightsView &W, F f) {
   else f(static_cast<double *>(W.data));
 }
 
+// Features of W that may be moved, the intercept's among them or not.
+struct Range {
+  Index first, last;
+  bool all, intercept;
+};
+
 // The row operations for one storage of X and one precision of W, called through pointers: a call costs
 // nothing beside a row, and the formulations need not be compiled once for every storage.
 template <class S> struct RowOperations {
   void (*scores)(const Rows &, Index, Index next, const S *, Index stride, double *, RowScratch &);
-  void (*add)(const Rows &, Index, const S *coef, const Index *changed, Index n_changed, S *, Index stride,
-              RowScratch &);
+  void (*add)(const Rows &, const Move &, S *, Index stride, Range);
   void (*scores_of)(const Rows &, Index, const S *, Index stride, const std::int32_t *lanes, Index, double *,
                     RowScratch &);
-  void (*add_to)(const Rows &, Index, const double *coef, const std::int32_t *lanes, Index, S *, Index stride,
-                 RowScratch &);
   void (*prefetch)(const Rows &, Index);
 };
 
@@ -47,17 +50,20 @@ template <class Matrix, class S> struct RowFunctions {
     scores_of_row(Matrix::get(r, i, scratch), Matrix::peek(r, next, scratch), W, stride, r.intercept, r.n_features,
                   out);
   }
-  static void add(const Rows &r, Index i, const S *coef, const Index *changed, Index n_changed, S *W,
-                  Index stride, RowScratch &scratch) {
-    add_row(Matrix::get(r, i, scratch), coef, changed, n_changed, W, stride, r.intercept, r.n_features);
+  // W += x c', by whole vectors of lanes or lane by lane.
+  static void add(const Rows &r, const Move &move, S *W, Index stride, Range range) {
+    auto row = Matrix::get(r, move.row, *move.scratch);
+    if (!range.all) row = row.between(range.first, range.last);
+    const double bias = range.intercept ? r.intercept : 0;
+    if (move.lanes)
+      add_to_lanes(row, static_cast<const double *>(move.change), move.lanes, move.n_changed, W, stride, bias,
+                   r.n_features);
+    else
+      add_row(row, static_cast<const S *>(move.change), move.changed, move.n_changed, W, stride, bias, r.n_features);
   }
   static void scores_of(const Rows &r, Index i, const S *W, Index stride, const std::int32_t *lanes, Index n,
                         double *out, RowScratch &scratch) {
     scores_of_lanes(Matrix::get(r, i, scratch), W, stride, r.intercept, r.n_features, lanes, n, out);
-  }
-  static void add_to(const Rows &r, Index i, const double *coef, const std::int32_t *lanes, Index n, S *W,
-                     Index stride, RowScratch &scratch) {
-    add_to_lanes(Matrix::get(r, i, scratch), coef, lanes, n, W, stride, r.intercept, r.n_features);
   }
 };
 
@@ -65,7 +71,7 @@ template <class S> inline RowOperations<S> row_operations(const Rows &rows) {
   RowOperations<S> operations{};
   with_matrix(rows, [&]<class Matrix>(Matrix) {
     using F = RowFunctions<Matrix, S>;
-    operations = {F::scores, F::add, F::scores_of, F::add_to, Matrix::prefetch};
+    operations = {F::scores, F::add, F::scores_of, Matrix::prefetch};
   });
   return operations;
 }
@@ -95,17 +101,27 @@ struct Top {
   double score;
 };
 
-// The largest score, and the first lane that has it.
+// The largest score, and the first lane that has it. Two chains of comparisons hide each other's latency.
 inline Top top_lane(const double *s, Index lanes) {
-  Double4 best = splat<Double4>(-kInfinity), where = {}, here = {0, 1, 2, 3};
-  for (Index m = 0; m < lanes; m += 4, here += 4) {
+  Double4 best[2] = {splat<Double4>(-kInfinity), splat<Double4>(-kInfinity)}, where[2] = {};
+  Double4 here = {0, 1, 2, 3};
+  const auto compare = [&](int chain, Index m) __attribute__((always_inline)) {
     const Double4 v = load<Double4>(s + m);
-    where = v > best ? here : where;
-    best = larger(v, best);
+    const Long4 above = v > best[chain];
+    where[chain] = above ? here : where[chain];
+    best[chain] = above ? v : best[chain];
+    here += 4;
+  };
+  Index m = 0;
+  for (; m + 4 < lanes; m += 8) {
+    compare(0, m);
+    compare(1, m + 4);
   }
-  const double score = horizontal_max(best);
-  const Double4 candidates = best == score ? where : splat<Double4>(kInfinity);
-  return {static_cast<Index>(horizontal_min(candidates)), score};
+  if (m < lanes) compare(0, m);
+  const double score = horizontal_max(larger(best[0], best[1]));
+  const Double4 far = splat<Double4>(kInfinity);
+  const Double4 first = smaller(best[0] == score ? where[0] : far, best[1] == score ? where[1] : far);
+  return {static_cast<Index>(horizontal_min(first)), score};
 }
 
 template <class Policy> inline constexpr bool kTopClassOnly = false;
@@ -122,9 +138,10 @@ struct Lanes {
 
 // Restricted step (paper 000, sections 2 and 3): the lanes whose dual is not zero, the label's, and of the others
 // arg max g (Crammer-Singer) or every violated one (Weston-Watkins). The lanes left out have no loss either.
-// In: scores of all lanes in s, the non-zero duals as (classes, a)[0..n). Out: the gathered scores in s.
+// In: scores of all lanes in s, the non-zero duals as (classes, a)[0..n), the best other lane if there are none.
+// Out: the gathered scores in s.
 template <class Policy>
-inline Lanes gather(const Examples &x, Index label, double *s, double *a, std::int32_t *classes, Index n,
+inline Lanes gather(const Examples &x, Index label, double *s, double *a, std::int32_t *classes, Index n, Top other,
                     double *gathered) {
   const double own = s[label];
   Index label_at = -1;
@@ -144,7 +161,7 @@ inline Lanes gather(const Examples &x, Index label, double *s, double *a, std::i
     take(label, own);
   }
   if constexpr (kTopClassOnly<Policy>) {
-    const Top top = top_lane(s, x.lanes);
+    const Top top = n == 1 ? other : top_lane(s, x.lanes);
     if (top.score > -kInfinity) take(top.lane, top.score);
   } else {
     for (Index m = 0; m < x.lanes; ++m)
@@ -165,48 +182,56 @@ inline Example example(const Examples &x, Index e, double scale, const Lanes &la
   return {scale * x.norm[e], x.cap[e], lanes.label, lanes.padded_count};
 }
 
-// W += x (next - a)', by whole vectors of lanes or, with very many of them, lane by lane.
+inline constexpr Range kWholeRange{0, 0, true, true};
+
+// The move of W by x (next - a)': by whole vectors of lanes or, with very many of them, lane by lane.
 template <class S>
-inline void move_weights(const Examples &x, const RowOperations<S> &rows, Index row, const Lanes &lanes,
-                         const double *next, const double *a, S *W, Index stride, const Buffers &buffer,
-                         PassArgs &pass) {
-  Index n_changed = 0;
+inline Move move_of(const Examples &x, Index row, const Lanes &lanes, const double *next, const double *a,
+                    Index stride, const Buffers &buffer, double update_scale) {
+  Move move;
+  move.row = row;
+  move.scratch = x.scratch;
+  Index n = 0;
   if (stride >= kManyLanes && lanes.classes) {
     std::int32_t *moved = reinterpret_cast<std::int32_t *>(buffer.changed);
     for (Index c = 0; c < lanes.count; ++c) {
-      buffer.change[n_changed] = (next[c] - a[c]) * pass.update_scale;
-      moved[n_changed] = lanes.classes[c];
-      n_changed += next[c] != a[c];
+      buffer.change[n] = (next[c] - a[c]) * update_scale;
+      moved[n] = lanes.classes[c];
+      n += next[c] != a[c];
     }
-    if (n_changed > 0) rows.add_to(*x.rows, row, buffer.change, moved, n_changed, W, stride, *x.scratch);
+    move.lanes = moved;
+    move.change = buffer.change;
   } else {
     using V = typename VectorOf<S>::type;
     constexpr int width = VectorOf<S>::width;
     S *change = reinterpret_cast<S *>(buffer.change);
     if (stride == 1) {
-      change[0] = static_cast<S>((next[0] - a[0]) * pass.update_scale);
-      n_changed = change[0] != 0;
+      change[0] = static_cast<S>((next[0] - a[0]) * update_scale);
+      n = change[0] != 0;
     } else {
       for (Index m = 0; m < stride; m += width) store(change + m, V{});
       for (Index c = 0; c < lanes.count; ++c) {
-        const S moved = static_cast<S>((next[c] - a[c]) * pass.update_scale);
+        const S moved = static_cast<S>((next[c] - a[c]) * update_scale);
         if (moved == 0) continue;
         const Index m = lanes.classes ? lanes.classes[c] : c, first = m / width * width;
         change[m] = moved;
         Index known = 0;
-        while (known < n_changed && buffer.changed[known] != first) ++known;
-        if (known == n_changed) buffer.changed[n_changed++] = first;
+        while (known < n && buffer.changed[known] != first) ++known;
+        if (known == n) buffer.changed[n++] = first;
       }
     }
-    if (n_changed > 0) rows.add(*x.rows, row, change, buffer.changed, n_changed, W, stride, *x.scratch);
+    move.change = change;
+    move.changed = buffer.changed;
   }
-  *pass.updates += n_changed > 0;
+  move.n_changed = n;
+  if (n == 0) move.row = -1;
+  return move;
 }
 
-// One example: score, solve, move. The duals come from a dense row (all lanes step together) or from a list
+// One example: score, solve, and say how W is to move. The duals come from a dense row (all lanes step together) or from a list
 // (the restricted step).
 template <class Policy, class S>
-inline void visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Index stride, Index e, Index next_row,
+inline Move visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Index stride, Index e, Index next_row,
                       const Buffers &buffer, PassArgs &pass) {
   double *s = buffer.s, *a = buffer.a, *next = buffer.next;
   const Index row = x.row[e], label = x.label[e];
@@ -235,7 +260,17 @@ inline void visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Ind
     rows.scores(*x.rows, row, next_row, W, stride, s, *x.scratch);
     pad(s, x.lanes, padded(x.lanes, 4));
     if constexpr (!Policy::separable)
-      if (x.lists) lanes = gather<Policy>(x, label, s, a, buffer.classes, lanes.count, buffer.change);
+      if (x.lists) {
+        Top other{0, -kInfinity};
+        if (lanes.count == 0) { // at rest at zero: nothing to solve, no loss, no dual
+          const double own = s[label];
+          s[label] = -kInfinity;
+          other = top_lane(s, x.lanes);
+          s[label] = own;
+          if (other.score <= own - 1) return {};
+        }
+        lanes = gather<Policy>(x, label, s, a, buffer.classes, lanes.count, other, buffer.change);
+      }
   }
   if (lanes.classes) pad_gathered(lanes, s, a);
 
@@ -244,9 +279,10 @@ inline void visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Ind
   const Solved solved = Policy::solve(s, a, next, one, pass.threshold);
   *pass.violation = larger(*pass.violation, solved.violation);
   Policy::dual(solved.changed ? next : a, one, pass.dual);
-  if (!solved.changed) return;
+  if (!solved.changed) return {};
   pass.bound[e] = solved.bound;
-  move_weights(x, rows, row, lanes, next, a, W, stride, buffer, pass);
+  const Move move = move_of<S>(x, row, lanes, next, a, stride, buffer, pass.update_scale);
+  *pass.updates += move.row >= 0;
   if (x.lists) {
     Index kept = 0;
     for (Index c = 0; c < lanes.count; ++c) {
@@ -258,18 +294,36 @@ inline void visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Ind
   } else {
     for (Index m = 0; m < x.lanes; ++m) a[m] = next[m];
   }
+  return move;
 }
 
-template <class Policy> void visit(const Examples &x, const WeightsView &weights, PassArgs &pass) {
+template <class Policy>
+void visit(const Examples &x, const WeightsView &weights, PassArgs &pass, const Team *team) {
   with_weights(weights, [&]<class S>(S *W) {
     const RowOperations<S> rows = row_operations<S>(*x.rows);
     const Buffers buffer(x);
-    for (Index position = pass.begin; position < pass.end; ++position) {
-      const Index e = pass.order[position];
-      const Index next_row = x.row[pass.order[position + 1 < pass.end ? position + 1 : position]];
+    const auto at = [&](Index position) {
+      const Index following = position + 1 < pass.end ? position + 1 : position;
+      const Index next_row = x.row[pass.order[following]];
       rows.prefetch(*x.rows, next_row);
-      if (x.lists && position + 1 < pass.end) x.lists->prefetch(pass.order[position + 1]);
-      visit_one<Policy>(x, rows, W, weights.stride, e, next_row, buffer, pass);
+      if (x.lists) x.lists->prefetch(pass.order[following]);
+      return visit_one<Policy>(x, rows, W, weights.stride, pass.order[position], next_row, buffer, pass);
+    };
+    if (!team) {
+      for (Index position = pass.begin; position < pass.end; ++position) {
+        const Move move = at(position);
+        if (move.row >= 0) rows.add(*x.rows, move, W, weights.stride, kWholeRange);
+      }
+      return;
+    }
+    const Range mine{team->first_feature, team->last_feature, false, team->index == team->size - 1};
+    for (Index round = 0; round < team->rounds; ++round) {
+      const Index position = pass.begin + round;
+      team->moves[team->index] = position < pass.end ? at(position) : Move{};
+      wait_at(*team->barrier);
+      for (int t = 0; t < team->size; ++t)
+        if (team->moves[t].row >= 0) rows.add(*x.rows, team->moves[t], W, weights.stride, mine);
+      wait_at(*team->barrier);
     }
   });
 }
@@ -335,7 +389,8 @@ inline void accumulate(const Examples &x, const WeightsView &weights, Index begi
         for (Index m = 0; m < x.lanes; ++m) take(m, x.alpha[e * x.alpha_stride + m]);
       else
         for (Index c = 0; c < x.lists->size(e); ++c) take(x.lists->classes(e)[c], x.lists->values(e)[c]);
-      if (n > 0) rows.add_to(*x.rows, x.row[e], buffer.a, buffer.classes, n, W, weights.stride, *x.scratch);
+      const Move move{x.row[e], x.scratch, buffer.a, nullptr, buffer.classes, n};
+      if (n > 0) rows.add(*x.rows, move, W, weights.stride, kWholeRange);
     }
   });
 }

@@ -15,13 +15,28 @@ template <class X, class I> struct SparseRow {
   Index count;
   static constexpr bool prefetches = true;
   Index feature(Index t) const { return static_cast<Index>(index[t]); }
+  SparseRow between(Index first, Index last) const { // the entries with first <= feature < last
+    const auto position = [&](Index bound) {
+      Index low = 0, high = count;
+      while (low < high) {
+        const Index middle = (low + high) / 2;
+        if (static_cast<Index>(index[middle]) < bound) low = middle + 1;
+        else high = middle;
+      }
+      return low;
+    };
+    const Index begin = position(first), end = position(last);
+    return {value + begin, index + begin, end - begin};
+  }
 };
 
 template <class X> struct DenseRow {
   const X *value;
   Index count;
   static constexpr bool prefetches = false; // consecutive rows of W: the hardware sees it coming
-  Index feature(Index t) const { return t; }
+  Index first = 0;
+  Index feature(Index t) const { return first + t; }
+  DenseRow between(Index from, Index to) const { return {value + from, to - from, from}; }
 };
 
 // One accessor type a storage. `get` gives a row view; `peek` the view of the row that comes next, if it costs
@@ -119,7 +134,7 @@ inline void scores_block(const Row row, const Row next, const S *W, Index stride
     V sum = acc[0][b];
     for (int u = 1; u < U; ++u) sum += acc[u][b];
     if (bias != 0) sum += static_cast<S>(bias) * load<V>(W + bias_row * stride + b * width);
-    for (int v = 0; v < width; ++v) out[b * width + v] = static_cast<double>(sum[v]);
+    store_as_double(out + b * width, sum);
   }
 }
 

@@ -37,6 +37,15 @@ template <class V, class Scalar> inline V load(const Scalar *p) {
 }
 template <class V, class Scalar> inline void store(Scalar *p, V v) { __builtin_memcpy(p, &v, sizeof(V)); }
 
+inline void store_as_double(double *p, Double4 v) { store(p, v); }
+inline void store_as_double(double *p, Float8 v) {
+  using Float4 = float __attribute__((vector_size(16)));
+  Float4 half[2];
+  __builtin_memcpy(half, &v, sizeof v);
+  store(p, __builtin_convertvector(half[0], Double4));
+  store(p + 4, __builtin_convertvector(half[1], Double4));
+}
+
 template <class V> inline V splat(double x);
 template <> inline Double4 splat<Double4>(double x) { return Double4{x, x, x, x}; }
 template <> inline double splat<double>(double x) { return x; }

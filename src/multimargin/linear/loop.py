@@ -125,7 +125,7 @@ def solve(
                     records = job.result()
                     for record in records:
                         machine.n_passes += 1
-                        machine.epochs += record.active_rows / max(1, machine.block.n_examples)
+                        machine.epochs += record.active_rows / max(1, machine.examples.n)
                         epoch = Epoch(position, machine.n_passes, time.perf_counter() - started, record)
                         outcome.history.append(epoch.as_tuple())
                         for observer in observers:
@@ -148,7 +148,7 @@ def solve(
             outcome.converged = False
             outcome.stopped_by = "interrupt"
             for position, machine in alive.items():
-                if machine.certificate is None and machine.block.cost_of_pass < BUDGET:
+                if machine.certificate is None and machine.cost_of_pass < BUDGET:
                     machine.certify()
                 finish(position, machine, "interrupt")
             raise

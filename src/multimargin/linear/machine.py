@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 
 from multimargin import _core
 from multimargin.problems.formulations import Formulation
@@ -48,6 +49,10 @@ class Examples:
     cap: np.ndarray  # float64, C_i
     norm: np.ndarray  # float64, ||x_i||^2
     constant: float
+
+    @property
+    def n(self) -> int:
+        return len(self.row)
 
     @classmethod
     def of(
@@ -95,27 +100,41 @@ class Algorithm(Protocol):
 
 
 class Machine:
-    """Examples, their duals and W for one problem, trained by one algorithm."""
+    """Examples, their duals and W for one problem, trained by one algorithm.
 
-    def __init__(self, problem: Formulation, examples: Examples, algorithm: Algorithm, *, lists: bool, seed: int):
+    The examples are split into ``n_blocks`` blocks, which as many threads visit in lockstep.
+    """
+
+    def __init__(
+        self, problem: Formulation, examples: Examples, algorithm: Algorithm, *, lists: bool, seed: int, n_blocks: int = 1
+    ):
         self.problem = problem
         self.examples = examples
         self.algorithm = algorithm
         self.epochs = 0.0  # visits / examples
         self.n_passes = 0
         self.certificate: Certificate | None = None
-        self.block = _core.Block(
-            examples.rows,
-            problem.policy,
-            problem.squared,
-            problem.lanes,
-            examples.row,
-            examples.label,
-            examples.cap,
-            examples.norm,
-            lists and not problem.separable,
-            seed,
-        )
+        self.blocks = [
+            _core.Block(
+                examples.rows,
+                problem.policy,
+                problem.squared,
+                problem.lanes,
+                examples.row[part],
+                examples.label[part],
+                examples.cap[part],
+                examples.norm[part],
+                lists and not problem.separable,
+                seed + number,
+            )
+            for number, part in enumerate(np.array_split(np.arange(examples.n), n_blocks))
+        ]
+        self.passes = _core.Passes(self.blocks)
+
+    @property
+    def cost_of_pass(self) -> float:
+        """In multiply-adds."""
+        return sum(block.cost_of_pass for block in self.blocks)
 
     @property
     def n_weights(self) -> int:
@@ -126,18 +145,19 @@ class Machine:
         """Zero weights of this machine's shape."""
         return _core.Weights(self.n_weights, self.problem.lanes, single_precision)
 
-    def slices(self) -> Iterator[tuple[int, int]]:
-        """Ranges of examples that cost about one budget each."""
-        n = self.block.n_examples
-        step = max(1, int(n * BUDGET / max(self.block.cost_of_pass, 1.0)))
-        for begin in range(0, n, step):
-            yield begin, min(n, begin + step)
+    def slices(self) -> Iterator[tuple[_core.Block, int, int]]:
+        """Blocks with ranges of their examples that cost about one budget each."""
+        for block in self.blocks:
+            n = block.n_examples
+            step = max(1, int(n * BUDGET / max(block.cost_of_pass, 1.0)))
+            for begin in range(0, n, step):
+                yield block, begin, min(n, begin + step)
 
     def rebuild(self, weights: _core.Weights) -> None:
         """weights <- V = sum alpha x."""
         weights.array[:] = 0
-        for begin, end in self.slices():
-            self.block.accumulate(weights, begin, end)
+        for block, begin, end in self.slices():
+            block.accumulate(weights, begin, end)
 
     def certify(self) -> Certificate:
         """Certify the algorithm's candidate. The best primal and the best dual value seen certify together."""
@@ -153,10 +173,10 @@ class Machine:
         else:
             V.array[:, : self.problem.lanes] = candidate.array[:, : self.problem.lanes]
             W, (w_norms, _) = V, V.squared_norms()
-        n_parts = self.block.n_parts
+        n_parts = self.problem.n_parts
         loss, dual = np.zeros(n_parts), np.zeros(n_parts)
-        for begin, end in self.slices():
-            loss_here, dual_here = self.block.evaluate(W, begin, end)
+        for block, begin, end in self.slices():
+            loss_here, dual_here = block.evaluate(W, begin, end)
             loss += loss_here
             dual += dual_here
         if n_parts == 1:
@@ -175,6 +195,22 @@ class Machine:
         self.certificate = fresh
         return fresh
 
-    def set_duals(self, duals: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
-        """Start from duals given as CSR parts over the examples."""
-        self.block.set_duals(*duals)
+    def duals(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """alpha as (row of X, lane, value)."""
+        values, lanes, counts = [], [], []
+        for block in self.blocks:
+            value, lane, indptr = block.duals()
+            values.append(value)
+            lanes.append(lane)
+            counts.append(np.diff(indptr))
+        return np.repeat(self.examples.row, np.concatenate(counts)), np.concatenate(lanes), np.concatenate(values)
+
+    def set_duals(self, duals: sp.csr_array) -> None:
+        """Start from duals, one row an example."""
+        begin = 0
+        for block in self.blocks:
+            part = duals[begin : begin + block.n_examples]
+            begin += block.n_examples
+            block.set_duals(
+                part.data.astype(np.float64), part.indices.astype(np.int32), part.indptr.astype(np.int64)
+            )

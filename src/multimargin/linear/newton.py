@@ -50,9 +50,10 @@ class Newton:
         if warm:
             machine.rebuild(self.weights)
         self.X = X
+        (self.block,) = machine.blocks
         problem, examples = machine.problem, machine.examples
-        n, lanes = len(examples.row), problem.lanes
-        self.proposal = np.empty_like(machine.block.alpha)
+        n, lanes = examples.n, problem.lanes
+        self.proposal = np.empty_like(self.block.alpha)
         self.cap = np.where(problem.squared, np.inf, examples.cap)
         diagonal = 1 / (2 * examples.cap) if problem.squared else np.zeros(n)
         own = np.zeros((n, lanes), dtype=bool)
@@ -67,19 +68,20 @@ class Newton:
         self.steps = 0  # of Newton's method in this stage
         self.stage_start = self.weights.array.copy()
         self.stalled_stages = 0
+        self.gap_at_stall = np.inf
 
     def advance(self, machine: Machine, max_epochs: float) -> list[PassRecord]:
-        if machine.block.n_examples == 0:
+        if machine.examples.n == 0:
             machine.certify()
             self.done = self.converged = True
             return []
         lanes = machine.problem.lanes
         W = self.weights.array[:, :lanes]
         phi, gradient, gap = self._evaluate(machine)
-        record = PassRecord(float(np.abs(gradient).max()), machine.block.n_examples, self.name, estimate=gap)
+        record = PassRecord(float(np.abs(gradient).max()), machine.examples.n, self.name, estimate=gap)
         if gap <= self.tol:
             # The certificate belongs to the proposal: it becomes alpha before it is certified.
-            machine.block.alpha[:] = self.proposal
+            self.block.alpha[:] = self.proposal
             certified = machine.certify()
             self.converged = self.done = certified.worst_gap <= self.tol
             record = record._replace(primal=certified.primal, dual=certified.dual, gap=certified.gap)
@@ -93,9 +95,11 @@ class Newton:
         error = np.linalg.norm(gradient) / max(np.linalg.norm(W), 1e-300)
         if error <= 0.1 * max(min(gap, 1.0), self.tol):
             self._next_stage(machine)
+            self.stalled_stages = self.stalled_stages if gap > 0.5 * self.gap_at_stall else 0
         elif exact or self.steps >= _INNER_STEPS:  # too small a tau for float64, or for Newton's method
             self.stalled_stages += 1
             self.done = self.stalled_stages >= _STALLED_STAGES
+            self.gap_at_stall = gap
             self.tau *= _TAU_RISES_BY
             self.smallest_tau = self.tau
             self.weights.array[:] = self.stage_start
@@ -117,22 +121,23 @@ class Newton:
         return True
 
     def _next_stage(self, machine: Machine) -> None:
-        """alpha becomes the proposal, and tau falls unless it fell too far before."""
-        machine.block.alpha[:] = self.proposal
+        """alpha becomes the proposal; tau falls, slowly where it fell too far before."""
+        self.block.alpha[:] = self.proposal
         self.stage_start[:] = self.weights.array
         self.steps = 0
+        self.smallest_tau *= 0.5
         self.tau = max(self.tau * _TAU_FALLS_BY, self.smallest_tau)
 
     def _evaluate(self, machine: Machine) -> tuple[float, np.ndarray, float]:
         """Phi, its gradient and the relative gap at W; the proposal is left in ``self.proposal``."""
         lanes = machine.problem.lanes
         W = self.weights.array[:, :lanes]
-        loss, dual = machine.block.propose(self.weights, 0, self.tau, self.proposal)
+        loss, dual = self.block.propose(self.weights, 0, self.tau, self.proposal)
         proposal = self.proposal[:, :lanes]
         V = self.X.T @ proposal
-        moved = proposal - machine.block.alpha[:, :lanes]
+        moved = proposal - self.block.alpha[:, :lanes]
         phi = 0.5 * np.vdot(W, W) - np.vdot(W, V) - dual.sum() - 0.5 * self.tau * np.vdot(moved, moved)
-        parts = (lambda A: (A * A).sum(axis=0)) if machine.block.n_parts > 1 else (lambda A: np.vdot(A, A))
+        parts = (lambda A: (A * A).sum(axis=0)) if machine.problem.n_parts > 1 else (lambda A: np.vdot(A, A))
         primal, f = 0.5 * parts(W) + loss, 0.5 * parts(V) + dual
         gap = float(np.max((primal + f) / np.maximum(np.abs(primal), 1e-300)))
         return float(phi), W - V, gap

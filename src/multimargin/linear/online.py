@@ -24,8 +24,8 @@ def _pass(machine: Machine, W: np.ndarray, columns: slice) -> None:
     weights = machine.new_weights(single_precision=False)
     weights.array[:, : machine.problem.lanes] = W[:, columns]
     passes: list = []
-    while not passes and machine.block.n_examples:
-        _, passes = machine.block.run(
+    while not passes and machine.examples.n:
+        _, passes = machine.passes.run(
             weights, tolerance=0.0, certify_below=0.0, budget=BUDGET, max_epochs=1.0, shrinking=False, permute=False
         )
     W[:, columns] = weights.array[:, : machine.problem.lanes]

@@ -71,12 +71,12 @@ class SequentialDual:
 
     def advance(self, machine: Machine, max_epochs: float) -> list[PassRecord]:
         weights, options = self.weights, self.options
-        if machine.block.n_examples == 0:
+        if machine.examples.n == 0:
             machine.certify()
             self.done = self.converged = True
             return []
         q = 1.0 / (1.0 + weights.kappa)
-        stopped, passes = machine.block.run(
+        stopped, passes = machine.passes.run(
             weights,
             tolerance=self.tolerance,
             certify_below=self.certify_below,

@@ -20,6 +20,8 @@ from multimargin.reductions.pairwise import pairs
 
 # Duals of separable lanes are dense; more of them than this are trained group after group.
 _DUAL_BYTES = 1 << 29
+# Fewer examples than this are not worth another thread.
+_ROWS_A_THREAD = 500
 
 
 @dataclass
@@ -124,10 +126,8 @@ def train(request: Request) -> Trained:
             if not trained.W.size:
                 trained.W = padded_weights(machine.n_weights, lanes)
             trained.W[:, columns] = W[:, : machine.problem.lanes]
-        value, lane, indptr = machine.block.duals()
-        row = np.repeat(machine.examples.row, np.diff(indptr))
+        row, lane, value = machine.duals()
         parts.append((row, lane + columns.start, value))
-        machine.block = None  # its memory is needed
 
     try:
         trained.outcome = solve(
@@ -158,19 +158,28 @@ def machine_of(request: Request, task: Task, position: int) -> Machine:
     newton = request.solver == "newton"
     algorithm = Newton(request.options.tol) if newton else SequentialDual(request.options)
     machine = Machine(
-        task.problem, examples, algorithm, lists=request.restricted_step and not newton, seed=request.seed + position
+        task.problem,
+        examples,
+        algorithm,
+        lists=request.restricted_step and not newton,
+        seed=request.seed + position,
+        n_blocks=_n_blocks(request, task, examples),
     )
     if request.start_duals is not None:
-        start = request.start_duals[examples.row][:, task.columns].tocsr()
-        machine.set_duals(
-            (start.data.astype(np.float64), start.indices.astype(np.int32), start.indptr.astype(np.int64))
-        )
+        machine.set_duals(sp.csr_array(request.start_duals[examples.row][:, task.columns]))
     warm = request.start_duals is not None
     if isinstance(algorithm, Newton):
         algorithm.start(machine, _dense_examples(request, examples), warm=warm)
     else:
         algorithm.start(machine, warm=warm)
     return machine
+
+
+def _n_blocks(request: Request, task: Task, examples: Examples) -> int:
+    """Threads share one machine when there is only one, it is large enough to be worth it, and can be shared."""
+    alone = task.problem.lanes == n_lanes(request.formulation, request.n_classes)
+    worth_it = examples.n >= _ROWS_A_THREAD * request.n_threads
+    return request.n_threads if alone and worth_it and request.solver != "newton" else 1
 
 
 def _dense_examples(request: Request, examples: Examples) -> np.ndarray:

@@ -51,6 +51,11 @@ class Formulation:
         """Whether every lane is a problem of its own."""
         return self.policy == "one_vs_rest"
 
+    @property
+    def n_parts(self) -> int:
+        """Problems with objectives of their own."""
+        return self.lanes if self.separable else 1
+
     def lane_labels(self, y: np.ndarray) -> np.ndarray:
         """Encoded classes as lanes; in a binary machine class 1 is the lane and class 0 has none (-1)."""
         return (y if self.lanes > 1 else y - 1).astype(np.int32)

@@ -1,0 +1,159 @@
+#include "passes.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <thread>
+
+namespace mm {
+
+// Spins: a round lasts about a microsecond. Yields when a partner is late, as on a busy machine.
+struct Barrier {
+  explicit Barrier(int size) : n_threads(size) {}
+  const int n_threads;
+  alignas(64) std::atomic<int> arrived{0};
+  alignas(64) std::atomic<unsigned> generation{0};
+};
+
+void wait_at(Barrier &barrier) {
+  const unsigned before = barrier.generation.load(std::memory_order_relaxed);
+  if (barrier.arrived.fetch_add(1, std::memory_order_acq_rel) == barrier.n_threads - 1) {
+    barrier.arrived.store(0, std::memory_order_relaxed);
+    barrier.generation.store(before + 1, std::memory_order_release);
+    return;
+  }
+  for (int spins = 0; barrier.generation.load(std::memory_order_acquire) == before; ++spins) {
+    if (spins > 4000) std::this_thread::yield();
+#if defined(__x86_64__)
+    else __builtin_ia32_pause();
+#endif
+  }
+}
+
+namespace {
+// Cuts features into ranges with about equally many non-zeros each (of a sample of the rows).
+std::vector<Index> cut_features(const Rows &rows, std::size_t n_ranges) {
+  std::vector<Index> cuts{0};
+  std::vector<Index> seen;
+  const auto sample = [&]<class I>(I) {
+    const I *indptr = static_cast<const I *>(rows.indptr), *indices = static_cast<const I *>(rows.indices);
+    const Index step = std::max<Index>(1, rows.n_rows / 1000);
+    for (Index i = 0; i < rows.n_rows; i += step)
+      for (Index t = static_cast<Index>(indptr[i]); t < static_cast<Index>(indptr[i + 1]); ++t)
+        seen.push_back(static_cast<Index>(indices[t]));
+  };
+  if (rows.layout == Layout::csr32) sample(std::int32_t{});
+  if (rows.layout == Layout::csr64) sample(std::int64_t{});
+  std::sort(seen.begin(), seen.end());
+  for (std::size_t t = 1; t < n_ranges; ++t) {
+    const Index even = rows.n_features * static_cast<Index>(t) / static_cast<Index>(n_ranges);
+    cuts.push_back(seen.empty() ? even : std::max(cuts.back(), seen[seen.size() * t / n_ranges]));
+  }
+  cuts.push_back(rows.n_features);
+  return cuts;
+}
+} // namespace
+
+Passes::Passes(std::vector<Block *> blocks) : blocks_(std::move(blocks)) {
+  double cost = 0;
+  for (const Block *block : blocks_) {
+    n_examples_ += block->n_examples();
+    cost += block->cost_of_pass();
+  }
+  cost_of_row_ = n_examples_ > 0 ? cost / static_cast<double>(n_examples_) : 1;
+  if (blocks_.size() > 1) cuts_ = cut_features(blocks_[0]->rows(), blocks_.size());
+}
+
+bool Passes::between_passes() const {
+  return std::all_of(blocks_.begin(), blocks_.end(), [](const Block *block) { return block->visits_left() == 0; });
+}
+
+void Passes::visit(Weights &weights, Index rounds) {
+  const double scale = 1 / weights.lambda();
+  if (blocks_.size() == 1) {
+    blocks_[0]->visit(weights.view(), scale, scale, rounds, nullptr);
+    return;
+  }
+  const int size = static_cast<int>(blocks_.size());
+  Barrier barrier(size);
+  std::vector<Move> moves(blocks_.size());
+  const double curvature = scale * std::max(1.0, 0.5 * size);
+  const auto work = [&](int index) {
+    const auto at = static_cast<std::size_t>(index);
+    const Team team{&barrier, moves.data(), size, index, rounds, cuts_[at], cuts_[at + 1]};
+    blocks_[at]->visit(weights.view(), curvature, scale, rounds, &team);
+  };
+  std::vector<std::thread> others;
+  for (int index = 1; index < size; ++index) others.emplace_back(work, index);
+  work(0);
+  for (std::thread &other : others) other.join();
+}
+
+PassRecord Passes::end_pass(const Weights &weights) const {
+  PassRecord record{full_, 0, 0, 0, NAN, NAN, NAN};
+  const std::size_t lanes = static_cast<std::size_t>(weights.lanes());
+  std::vector<double> loss(lanes), dual(lanes);
+  for (const Block *block : blocks_) {
+    const Block::Sums &sums = block->sums();
+    record.violation = std::max(record.violation, sums.violation);
+    record.visited += block->visits();
+    record.updates += sums.updates;
+    for (std::size_t m = 0; m < lanes; ++m) {
+      loss[m] += sums.loss[m];
+      dual[m] += sums.dual[m];
+    }
+  }
+  if (!full_) return record;
+  std::vector<double> w(static_cast<std::size_t>(weights.stride())), v(w.size());
+  weights.squared_norms(w.data(), v.data());
+  const bool separable = blocks_[0]->problem().n_parts() > 1;
+  double primal = 0, f = 0, worst = 0;
+  const auto relative = [](double p, double d) { return (p + d) / std::max(std::abs(p), 1e-300); };
+  for (std::size_t m = 0; m < lanes; ++m) {
+    const double p = 0.5 * w[m] + loss[m], d = 0.5 * v[m] + dual[m];
+    primal += p;
+    f += d;
+    if (separable) worst = std::max(worst, relative(p, d));
+  }
+  record.primal = primal;
+  record.dual = -f;
+  record.worst_gap = std::max(worst, relative(primal, f));
+  return record;
+}
+
+Stopped Passes::run(Weights &weights, const RunOptions &options, std::vector<PassRecord> &records) {
+  double budget = options.budget, epochs = 0;
+  while (epochs < options.max_epochs) {
+    if (between_passes()) {
+      full_ = next_full_;
+      if (full_) shrunk_effort_ = 0;
+      for (Block *block : blocks_) block->begin_pass(full_, options.permute);
+    }
+    Index longest = 0;
+    for (const Block *block : blocks_) longest = std::max(longest, block->visits_left());
+    const Index affordable = static_cast<Index>(std::max(budget, 0.0) / cost_of_row_) / static_cast<Index>(blocks_.size());
+    const Index rounds = std::min(longest, affordable + 1);
+    if (rounds > 0) visit(weights, rounds);
+    budget -= static_cast<double>(rounds) * static_cast<double>(blocks_.size()) * cost_of_row_;
+    if (rounds < longest) return Stopped::budget;
+
+    const PassRecord record = end_pass(weights);
+    records.push_back(record);
+    const double effort = static_cast<double>(record.visited) / static_cast<double>(n_examples_);
+    epochs += effort;
+    if (full_) {
+      const bool met = record.violation < options.tolerance;
+      next_full_ = !options.shrinking || met;
+      if (met) return Stopped::tolerance;
+      if (record.worst_gap <= options.certify_below) return Stopped::certify;
+    } else {
+      shrunk_effort_ += effort;
+      next_full_ = record.violation < options.tolerance || shrunk_effort_ >= options.shrunk_effort;
+    }
+    if (next_full_) weights.extrapolate(options.momentum);
+    if (budget <= 0) return Stopped::budget;
+  }
+  return Stopped::epochs;
+}
+
+} // namespace mm

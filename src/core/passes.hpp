@@ -1,0 +1,53 @@
+// The schedule of passes (paper 000, section 2.1): a full pass over all examples, then shrunk passes over those
+// whose duals are not all at bounds, until they meet the tolerance or have cost `shrunk_effort` full passes.
+// One block, or several that a team of threads visits in lockstep (see Team in kernels.hpp).
+#pragma once
+
+#include <vector>
+
+#include "block.hpp"
+
+namespace mm {
+
+struct PassRecord {
+  bool full;
+  double violation;
+  Index visited;
+  Index updates;
+  double primal, dual;  // full passes: estimates from the scores seen on the way; dual is -f
+  double worst_gap;     // of the sum and of every separable part, relative; an estimate too
+};
+
+struct RunOptions {
+  double tolerance;       // on the violation: a full pass below it ends the run
+  double certify_below;   // so does a full pass whose estimated relative gap is below this
+  double budget;          // about how many multiply-adds to spend
+  double max_epochs;      // as many visits as there are examples are one epoch
+  bool shrinking, permute;
+  double shrunk_effort;   // what shrunk passes may cost between full ones, in full passes
+  double momentum;        // beta of the acceleration (weights.kappa() > 0)
+};
+
+enum class Stopped : int { budget, tolerance, certify, epochs };
+
+class Passes {
+public:
+  explicit Passes(std::vector<Block *> blocks);
+
+  Stopped run(Weights &weights, const RunOptions &options, std::vector<PassRecord> &records);
+
+private:
+  bool between_passes() const;
+  void visit(Weights &weights, Index rounds);
+  PassRecord end_pass(const Weights &weights) const;
+
+  std::vector<Block *> blocks_;
+  Index n_examples_ = 0;
+  double cost_of_row_;
+  std::vector<Index> cuts_; // features: thread t moves [cuts_[t], cuts_[t + 1])
+  bool full_ = true;
+  bool next_full_ = true;
+  double shrunk_effort_ = 0; // in full passes, since the last full one
+};
+
+} // namespace mm
