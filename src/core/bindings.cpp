@@ -230,7 +230,8 @@ NB_MODULE(_core, m) {
       .def_ro("updates", &mm::PassRecord::updates)
       .def_ro("primal", &mm::PassRecord::primal, "An estimate, from full passes: scores are seen before their steps.")
       .def_ro("dual", &mm::PassRecord::dual)
-      .def_ro("worst_gap", &mm::PassRecord::worst_gap);
+      .def_ro("worst_gap", &mm::PassRecord::worst_gap)
+      .def_ro("proximity", &mm::PassRecord::proximity, "kappa/2 ||W - Z||^2");
 
   nb::class_<PyBlock>(m, "Block", "Examples with their duals and their place in the schedule of passes.")
       .def(

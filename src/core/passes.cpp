@@ -90,7 +90,7 @@ void Passes::visit(Weights &weights, Index rounds) {
 }
 
 PassRecord Passes::end_pass(const Weights &weights) const {
-  PassRecord record{full_, 0, 0, 0, NAN, NAN, NAN};
+  PassRecord record{full_, 0, 0, 0, NAN, NAN, NAN, NAN};
   const std::size_t lanes = static_cast<std::size_t>(weights.lanes());
   std::vector<double> loss(lanes), dual(lanes);
   for (const Block *block : blocks_) {
@@ -105,7 +105,7 @@ PassRecord Passes::end_pass(const Weights &weights) const {
   }
   if (!full_) return record;
   std::vector<double> w(static_cast<std::size_t>(weights.stride())), v(w.size());
-  weights.squared_norms(w.data(), v.data());
+  record.proximity = 0.5 * weights.kappa() * weights.squared_norms(w.data(), v.data());
   const bool separable = blocks_[0]->problem().n_parts() > 1;
   double primal = 0, f = 0, worst = 0;
   const auto relative = [](double p, double d) { return (p + d) / std::max(std::abs(p), 1e-300); };

@@ -16,6 +16,7 @@ struct PassRecord {
   Index updates;
   double primal, dual;  // full passes: estimates from the scores seen on the way; dual is -f
   double worst_gap;     // of the sum and of every separable part, relative; an estimate too
+  double proximity;     // kappa/2 ||W - Z||^2
 };
 
 struct RunOptions {

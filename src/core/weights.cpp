@@ -95,7 +95,8 @@ void Weights::from_rebuilt() {
   });
 }
 
-void Weights::squared_norms(double *w_norm, double *v_norm) const {
+double Weights::squared_norms(double *w_norm, double *v_norm) const {
+  double distance = 0;
   std::fill_n(w_norm, stride_, 0.0);
   std::fill_n(v_norm, stride_, 0.0);
   with_scalar(single_, [&]<class S>(S) {
@@ -105,13 +106,16 @@ void Weights::squared_norms(double *w_norm, double *v_norm) const {
       for (Index m = 0; m < stride_; ++m) w_norm[m] += static_cast<double>(w[m]) * static_cast<double>(w[m]);
       if (kappa_ == 0) continue;
       for (Index m = 0; m < stride_; ++m) {
-        const double v = (1 + kappa_) * static_cast<double>(w[m]) - kappa_ * static_cast<double>(z[m]);
+        const double apart = static_cast<double>(w[m]) - static_cast<double>(z[m]);
+        const double v = static_cast<double>(w[m]) + kappa_ * apart;
         v_norm[m] += v * v;
+        distance += apart * apart;
       }
       z += stride_;
     }
   });
   if (kappa_ == 0) std::copy_n(w_norm, stride_, v_norm);
+  return distance;
 }
 
 } // namespace mm

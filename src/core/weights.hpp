@@ -41,8 +41,8 @@ public:
   // W from V: with W holding V = sum alpha x (rebuilt), restores W = (kappa Z + V) / lambda.
   void from_rebuilt();
 
-  // ||w_m||^2 and ||v_m||^2 for every lane.
-  void squared_norms(double *w, double *v) const;
+  // ||w_m||^2 and ||v_m||^2 for every lane; returns ||W - Z||^2.
+  double squared_norms(double *w, double *v) const;
 
 private:
   Index n_rows_, lanes_, stride_;

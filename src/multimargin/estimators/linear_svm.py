@@ -21,7 +21,7 @@ from multimargin.linear.loop import Limits, Observer
 from multimargin.linear.online import visit_once
 from multimargin.linear.scoring import padded_weights, scores
 from multimargin.linear.sdm import SdmOptions
-from multimargin.linear.training import Request, Trained, n_lanes, train
+from multimargin.linear.training import Request, Trained, choose_solver, n_lanes, train
 from multimargin.problems.formulations import PAIRWISE
 from multimargin.reductions.pairwise import rounds_of_elimination, votes_with_confidence
 
@@ -49,7 +49,7 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
     solver : {"auto", "sdm", "accelerated_sdm", "newton"}
         "sdm" is the sequential dual method (for binary machines: dual coordinate descent); "accelerated_sdm"
         wraps it in an accelerated proximal-point loop; "newton" is a second-order method for few features.
-        "auto" takes newton for few features, the accelerated loop for other dense data, else sdm.
+        "auto" takes newton for few features and rows, else the accelerated loop; sdm for ``stopping="violation"``.
     tol : float
         Target for the relative duality gap or, with ``stopping="violation"``, for the violation of optimality.
     stopping : {"gap", "violation"}
@@ -372,7 +372,7 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
         solver = self.solver
         options = SOLVER_OPTIONS | (self.solver_options or {})
         if solver == "auto":
-            solver = "sdm" if sp.issparse(X) or self.stopping == "violation" else "accelerated_sdm"
+            solver = choose_solver(rows, n_lanes(self.formulation, len(self.classes_)), self.formulation, self.stopping)
         seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
         return Request(
             X=X,

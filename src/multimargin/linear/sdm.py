@@ -5,8 +5,9 @@ The core visits the examples and keeps the schedule of full and shrunk passes; h
 calls: the cooling of the tolerance, when to certify, when float32 has had its day, when to stop.
 
 Acceleration (Catalyst): the same passes minimise the objective plus kappa/2 ||W - Z||^2, and Z is extrapolated
-after every stage of a full and some shrunk passes. Kappa is fixed: with curvature C ||x||^2 = t on average,
-``0.6 sqrt(t)`` was within twice of the best fixed value on every set tried.
+after every stage of a full and some shrunk passes. Kappa starts at ``0.6 sqrt(t)``, t the mean of C ||x||^2, which
+was within twice of the best fixed value on most sets tried. Too large a kappa stalls: when the gap does not halve
+over 25 stages kappa is divided by 2.5, and in the end the passes are plain.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from multimargin import _core
 from multimargin.linear.machine import BUDGET, Machine, PassRecord
 
 _KAPPA = 0.6
+_KAPPA_FALLS_BY = 2.5
+_SMALLEST_KAPPA = 0.02  # in the same unit; smaller ones are as good as none
+_PATIENCE = 25  # stages
 _SHRUNK_EFFORT = 5.0  # paper 000: shrunk loops may cost five full ones
 _SHRUNK_EFFORT_ACCELERATED = 1.0
 # float32 cannot see smaller violations than this; nor is it used for smaller target gaps or odd scales.
@@ -57,6 +61,9 @@ class SequentialDual:
         # A pass sees the primal a little too large, as it sees the scores before their steps.
         self.certify_below = 1.3 * options.tol if options.stopping == "gap" else 0.0
         self.failed_certificates = 0
+        self.smallest_kappa = 0.0
+        self.gap_to_halve = np.inf
+        self.stages_left = _PATIENCE
 
     def start(self, machine: Machine, *, warm: bool) -> None:
         """Prepare W, from the machine's duals when it has any."""
@@ -66,8 +73,10 @@ class SequentialDual:
         self.weights = machine.new_weights(single_precision=single)
         if warm:
             machine.rebuild(self.weights)
-        if self.options.accelerated:
-            self.weights.set_kappa(_KAPPA * sqrt(float(np.mean(machine.examples.cap * norm))) if len(norm) else 1.0)
+        if self.options.accelerated and len(norm):
+            unit = sqrt(float(np.mean(machine.examples.cap * norm)))
+            self.smallest_kappa = _SMALLEST_KAPPA * unit
+            self.weights.set_kappa(_KAPPA * unit)
 
     def advance(self, machine: Machine, max_epochs: float) -> list[PassRecord]:
         weights, options = self.weights, self.options
@@ -87,6 +96,8 @@ class SequentialDual:
             shrunk_effort=_SHRUNK_EFFORT_ACCELERATED if weights.kappa > 0 else _SHRUNK_EFFORT,
             momentum=(1 - sqrt(q)) / (1 + sqrt(q)),
         )
+        if weights.kappa > 0:
+            self._mind_kappa([p.worst_gap for p in passes if p.full])
         records = [PassRecord(p.violation, p.visited, self.name, estimate=p.worst_gap) for p in passes]
         certified = None
         if stopped == "certify":
@@ -100,6 +111,18 @@ class SequentialDual:
         if certified is not None and records:
             records[-1] = records[-1]._replace(primal=certified.primal, dual=certified.dual, gap=certified.gap)
         return records
+
+    def _mind_kappa(self, gaps: list[float]) -> None:
+        """Lower kappa when the estimated gaps of the stages do not fall."""
+        for gap in gaps:
+            if gap <= 0.5 * self.gap_to_halve:
+                self.gap_to_halve, self.stages_left = gap, _PATIENCE
+            else:
+                self.stages_left -= 1
+        if self.stages_left <= 0:
+            kappa = self.weights.kappa / _KAPPA_FALLS_BY
+            self.weights.set_kappa(kappa if kappa > self.smallest_kappa else 0.0)
+            self.gap_to_halve, self.stages_left = np.inf, _PATIENCE
 
     def _tolerance_met(self, machine: Machine):
         """A full pass stayed below the tolerance: cool it, or stop."""

@@ -20,6 +20,9 @@ from multimargin.reductions.pairwise import pairs
 
 # Duals of separable lanes are dense; more of them than this are trained group after group.
 _DUAL_BYTES = 1 << 29
+# Newton's systems of this size, and this many multiply-adds to set them up, are cheaper than many passes.
+_NEWTON_SIZE = 150
+_NEWTON_WORK = 5e7
 # Fewer examples than this are not worth another thread.
 _ROWS_A_THREAD = 500
 
@@ -74,6 +77,16 @@ def n_lanes(formulation_name: str, n_classes: int) -> int:
     if n_classes == 2:
         return 1
     return n_classes * (n_classes - 1) // 2 if formulation_name in PAIRWISE else n_classes
+
+
+def choose_solver(rows: _core.Rows, lanes: int, formulation_name: str, stopping: str) -> str:
+    """What solver="auto" means."""
+    if stopping == "violation":
+        return "sdm"
+    joint = lanes if formulation_name not in (*PAIRWISE, "one_vs_rest") else 1
+    size = joint * rows.n_weights
+    small = size <= _NEWTON_SIZE and rows.n_rows * size * size <= _NEWTON_WORK
+    return "newton" if small else "accelerated_sdm"
 
 
 def tasks(request: Request) -> Iterator[Task]:
