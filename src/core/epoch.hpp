@@ -124,6 +124,8 @@ inline Top top_lane(const double *s, Index lanes) {
   return {static_cast<Index>(horizontal_min(first)), score};
 }
 
+inline constexpr int kAdmitted = 6;
+
 template <class Policy> inline constexpr bool kTopClassOnly = false;
 template <bool Squared> inline constexpr bool kTopClassOnly<CrammerSinger<Squared>> = true;
 
@@ -163,6 +165,13 @@ inline Lanes gather(const Examples &x, Index label, double *s, double *a, std::i
   if constexpr (kTopClassOnly<Policy>) {
     const Top top = n == 1 ? other : top_lane(s, x.lanes);
     if (top.score > -kInfinity) take(top.lane, top.score);
+    // With very many lanes a full pass is dear: let it admit a few more of the violated ones.
+    for (int more = 1; more < kAdmitted && x.lanes >= kManyLanes; ++more) {
+      s[classes[n - 1]] = -kInfinity;
+      const Top following = top_lane(s, x.lanes);
+      if (!(following.score > own - 1)) break;
+      take(following.lane, following.score);
+    }
   } else {
     for (Index m = 0; m < x.lanes; ++m)
       if (s[m] > own - 1) take(m, s[m]);

@@ -104,7 +104,7 @@ class SequentialDual:
             certified = machine.certify()
             self.converged = certified.worst_gap <= options.tol
             if not self.converged:
-                self._certificate_failed(machine)
+                self._certificate_failed(machine, passes[-1].worst_gap, certified.worst_gap)
         elif stopped == "tolerance":
             certified = self._tolerance_met(machine)
         self.done = self.done or self.converged
@@ -146,9 +146,10 @@ class SequentialDual:
             return certified
         return None
 
-    def _certificate_failed(self, machine: Machine) -> None:
+    def _certificate_failed(self, machine: Machine, estimate: float, certified: float) -> None:
+        """Wait for an estimate that promises a certificate, judging by how far this one was off."""
         self.failed_certificates += 1
-        self.certify_below *= 0.7
+        self.certify_below = 0.95 * min(self.certify_below, estimate * self.tol / certified)
         if self.failed_certificates >= 2 and self.weights.single_precision:
             self._to_float64(machine)
 

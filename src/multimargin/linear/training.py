@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,8 @@ _DUAL_BYTES = 1 << 29
 # Newton's systems of this size, and this many multiply-adds to set them up, are cheaper than many passes.
 _NEWTON_SIZE = 150
 _NEWTON_WORK = 5e7
+# The accelerated loop keeps three copies of W; of larger ones (bytes) it keeps but one, and is plain.
+_LARGE_WEIGHTS = 1 << 28
 # Fewer examples than this are not worth another thread.
 _ROWS_A_THREAD = 500
 
@@ -85,8 +88,9 @@ def choose_solver(rows: _core.Rows, lanes: int, formulation_name: str, stopping:
         return "sdm"
     joint = lanes if formulation_name not in (*PAIRWISE, "one_vs_rest") else 1
     size = joint * rows.n_weights
-    small = size <= _NEWTON_SIZE and rows.n_rows * size * size <= _NEWTON_WORK
-    return "newton" if small else "accelerated_sdm"
+    if size <= _NEWTON_SIZE and rows.n_rows * size * size <= _NEWTON_WORK:
+        return "newton"
+    return "sdm" if 4 * joint * rows.n_weights > _LARGE_WEIGHTS else "accelerated_sdm"
 
 
 def tasks(request: Request) -> Iterator[Task]:
@@ -143,17 +147,27 @@ def train(request: Request) -> Trained:
         parts.append((row, lane + columns.start, value))
 
     try:
-        trained.outcome = solve(
-            (machine_of(request, task, position) for position, task in enumerate(plan)),
-            collect,
-            request.limits,
-            request.n_threads,
-            request.observers,
-        )
+        with _blas_threads(request):
+            trained.outcome = solve(
+                (machine_of(request, task, position) for position, task in enumerate(plan)),
+                collect,
+                request.limits,
+                request.n_threads,
+                request.observers,
+            )
     except KeyboardInterrupt as interrupt:
         interrupt.trained = _finished(trained, parts, request.rows.n_weights)  # type: ignore[attr-defined]
         raise
     return _finished(trained, parts, request.rows.n_weights)
+
+
+def _blas_threads(request: Request) -> Any:
+    """Newton's method calls BLAS: it gets the threads that the user gave, no more."""
+    if request.solver != "newton":
+        return nullcontext()
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(limits=request.n_threads, user_api="blas")
 
 
 def _finished(trained: Trained, parts: list, n_weights: int) -> Trained:
