@@ -34,6 +34,7 @@ from threadpoolctl import threadpool_limits
 from multimargin import LinearSVM
 
 UNLIMITED = 1_000_000  # iterations: the tolerance alone ends a run
+_SCORES = 1 << 24  # computed at a time
 
 
 class Problem(NamedTuple):
@@ -45,21 +46,28 @@ class Problem(NamedTuple):
 
 
 def objective(data: Data, problem: Problem, W: np.ndarray) -> float:
-    """The primal objective at W, plainly in NumPy."""
-    formulation, loss, C = problem
-    if len(W) == 1 and formulation != "one_vs_rest":
+    """The primal objective at W, plainly in NumPy, some rows at a time."""
+    if len(W) == 1 and problem.formulation != "one_vs_rest":
         W = np.vstack([-W / 2, W / 2])  # two classes: the row is w_1 - w_0, and w_0 = -w_1
-    scores, y = np.asarray(data.X @ W.T), data.y
+    by_feature = np.ascontiguousarray(W.T)
+    size = max(1, _SCORES // len(W))
+    blocks = (slice(first, first + size) for first in range(0, len(data.y), size))
+    total = sum(_total_loss(np.asarray(data.X[rows] @ by_feature), data.y[rows], problem) for rows in blocks)
+    return float(0.5 * np.vdot(by_feature, by_feature) + problem.C * total)
+
+
+def _total_loss(scores: np.ndarray, y: np.ndarray, problem: Problem) -> float:
     every = np.arange(len(y))
-    if formulation == "one_vs_rest":
-        positive = y[:, None] == (np.arange(len(W)) if len(W) > 1 else 1)
+    if problem.formulation == "one_vs_rest":
+        n_machines = scores.shape[1]
+        positive = y[:, None] == (np.arange(n_machines) if n_machines > 1 else 1)
         costs = np.maximum(0, 1 - np.where(positive, scores, -scores))
     else:
         costs = np.maximum(0, 1 + scores - scores[every, y][:, None])
         costs[every, y] = 0
-        if formulation == "crammer_singer":
+        if problem.formulation == "crammer_singer":
             costs = costs.max(axis=1)
-    return float(0.5 * np.vdot(W, W) + C * np.sum(costs**2 if loss == "squared_hinge" else costs))
+    return np.sum(costs**2 if problem.loss == "squared_hinge" else costs)
 
 
 # The peers
@@ -141,7 +149,7 @@ def _fit(model, data: Data) -> Run:
     return Run(seconds, np.asarray(model.coef_))
 
 
-# Settings from the loosest on; the first one that reaches the target is the peer's best.
+# Settings from the loosest on; the first one that reaches the target, or one just before it, is the peer's best.
 TOLERANCES = (10, 3, 1, 0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 5e-3, 3e-3, 2e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
 EPOCHS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 5000)
 
@@ -169,6 +177,12 @@ class Peer:
 
     def solves(self, problem: Problem) -> bool:
         return problem.formulation == self.formulation and problem.loss in self.losses
+
+    def between(self, loose: float, tight: float) -> list[float]:
+        """Two settings more between neighbours of the ladder, evenly spaced in the logarithm."""
+        middle = [loose * (tight / loose) ** share for share in (1 / 3, 2 / 3)]
+        rounded = [round(value) if self.ladder is EPOCHS else float(f"{value:.2g}") for value in middle]
+        return [value for value in dict.fromkeys(rounded) if value not in (loose, tight)]
 
 
 def _liblinear(solver: int, formulation: str, loss: str) -> Peer:
@@ -217,10 +231,11 @@ def run_ours(data: Data, problem: Problem, threads: int = 1, **parameters) -> di
         "claimed_primal": model.primal_objective_,
         "dual": model.dual_objective_,
         "gap": model.dual_gap_,
+        "worst_gap": model.worst_gap_,
         "epochs": model.n_iter_,
         "solver": str(model.history_["solver"][-1]) if len(model.history_) else "none",
         "converged": model.converged_,
-        "fingerprint": hashlib.sha256(np.ascontiguousarray(run.W).tobytes()).hexdigest(),
+        "fingerprint": hashlib.sha256(np.ascontiguousarray(run.W)).hexdigest(),
     }
 
 
@@ -282,7 +297,8 @@ class Worker:
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, self._threads, *self.source), daemon=True)
+        # Not a daemon: joblib, which counts the threads of a fit, allows a daemon only one.
+        self._process = context.Process(target=_serve, args=(theirs, self._threads, *self.source))
         self._process.start()
         theirs.close()
         self._answer()  # the data is there

@@ -12,8 +12,7 @@ from compare import Report, progress
 from datasets import Data
 from peers import Problem, Worker, memory_of_ours, run_ours
 
-OWN_FEATURES = 5  # of each class
-SIGNAL = 0.4  # share of a row's non-zeros that are features of its class
+SIGNAL = 0.3  # share of a row's non-zeros that are features of its class; a class has twice as many as a row shows
 MISLABELLED = 0.05
 
 
@@ -44,8 +43,9 @@ def generate(*sizes: int) -> Data:
     random = np.random.RandomState(0)
     y = random.permutation(np.arange(shape.examples) % shape.classes)
     n_signal = max(1, round(SIGNAL * shape.nonzeros))
-    own = random.randint(shape.features, size=(shape.classes, OWN_FEATURES))
-    signal = own[y[:, None], random.randint(OWN_FEATURES, size=(shape.examples, n_signal))]
+    own = random.randint(shape.features, size=(shape.classes, 2 * n_signal))
+    which = random.uniform(size=(shape.examples, 2 * n_signal)).argpartition(n_signal, axis=1)[:, :n_signal]
+    signal = own[y[:, None], which]
     noise = random.randint(shape.features, size=(shape.examples, shape.nonzeros - n_signal))
     columns = np.hstack([signal, noise])
     rows = np.repeat(np.arange(shape.examples), shape.nonzeros)
@@ -56,3 +56,93 @@ def generate(*sizes: int) -> Data:
     wrong = random.choice(shape.examples, int(MISLABELLED * shape.examples), replace=False)
     y[wrong] = random.permutation(y[wrong])
     return Data("generated", X, y)
+
+
+def measure(shape: Shape, options: argparse.Namespace) -> dict:
+    """Best of several fits in one process; the peak memory of one in another."""
+    problem = Problem(options.formulation, options.loss, options.C)
+    progress(f"{shape}")
+    with Worker(generate, *shape, threads=options.threads) as worker:
+        runs = [worker.call(run_ours, problem, options.threads, tol=options.tol) for _ in range(options.repeats)]
+    with Worker(generate, *shape, threads=options.threads) as worker:
+        memory = worker.call(memory_of_ours, problem, options.threads, tol=options.tol)
+    return min(runs, key=lambda run: run["seconds"]) | {"memory": memory}
+
+
+def cells(shape: Shape, run: dict) -> tuple:
+    gap = f"{run['gap']:.1e}" + ("" if run["converged"] else " NOT CONVERGED")
+    return *shape, run["seconds"], run["epochs"], gap, run["solver"], run["memory"]
+
+
+HEADERS = ("examples", "features", "nonzeros", "classes", "seconds", "epochs", "gap", "solver", "peak MB")
+
+
+def scale(options: argparse.Namespace, report: Report) -> None:
+    """One size after another is varied, the others stay at their base."""
+    base, sweeps = (QUICK_BASE, QUICK_SWEEPS) if options.quick else (BASE, SWEEPS)
+    report.heading(f"Scaling of {options.formulation}, {options.loss}, C={options.C:g}, tol={options.tol:g}")
+    report.table("varied", *HEADERS)
+    measured: dict[Shape, dict] = {}
+    for varied, sizes in sweeps.items():
+        for size in sizes:
+            shape = base._replace(**{varied: size})
+            if shape not in measured:
+                measured[shape] = measure(shape, options)
+            report.row(varied, *cells(shape, measured[shape]))
+    if options.plot:
+        plot(base, sweeps, measured, options.plot)
+
+
+def plot(base: Shape, sweeps: dict, measured: dict[Shape, dict], file: Path) -> None:
+    """Seconds above, memory below, a column for each size that is varied."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(2, len(sweeps), figsize=(3.4 * len(sweeps), 6), sharex="col", sharey="row")
+    for column, (varied, sizes) in enumerate(sweeps.items()):
+        runs = [measured[base._replace(**{varied: size})] for size in sizes]
+        for axis, quantity, label in zip(axes[:, column], ("seconds", "memory"), ("seconds", "peak MB"), strict=True):
+            values = [run[quantity] for run in runs]
+            axis.loglog(sizes, values, "o-")
+            axis.loglog(
+                sizes, [values[0] * size / sizes[0] for size in sizes], ":", color="grey", label="in proportion"
+            )
+            axis.grid(alpha=0.3)
+            if column == 0:
+                axis.set_ylabel(label)
+        axes[1, column].set_xlabel(varied)
+    axes[0, 0].legend()
+    figure.tight_layout()
+    figure.savefig(file, dpi=120)
+
+
+def many_classes(options: argparse.Namespace, report: Report) -> None:
+    """Ten thousand classes."""
+    shape = QUICK_BASE._replace(classes=500) if options.quick else MANY_CLASSES
+    report.heading(f"Many classes: {options.formulation}, {options.loss}, C={options.C:g}, tol={options.tol:g}")
+    report.table(*HEADERS)
+    report.row(*cells(shape, measure(shape, options)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--formulation", default="crammer_singer")
+    parser.add_argument("--loss", default="hinge")
+    parser.add_argument("--C", type=float, default=1.0)
+    parser.add_argument("--tol", type=float, help="default: 1e-3; for many classes 1e-2")
+    parser.add_argument("--repeats", type=int, help="timed fits of each, of which the best counts; default: 3, or 1")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--quick", action="store_true", help="small sizes")
+    parser.add_argument("--many-classes", action="store_true", help="10,000 classes instead of the sweeps")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png")
+    parser.add_argument("--output", type=Path, metavar="FILE.md", help="append the tables to this file")
+    options = parser.parse_args()
+    options.tol = options.tol or (1e-2 if options.many_classes else 1e-3)
+    options.repeats = options.repeats or (1 if options.many_classes or options.quick else 3)
+    (many_classes if options.many_classes else scale)(options, Report(options.output))
+
+
+if __name__ == "__main__":
+    main()

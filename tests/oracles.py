@@ -24,8 +24,9 @@ Steps of one example are computed with fractions, so that they have no rounding 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import clarabel
@@ -242,10 +243,11 @@ def duals_of(block, lanes: int) -> np.ndarray:
     return sp.csr_array((value, lane, indptr), shape=(block.n_examples, lanes)).toarray()
 
 
-def run(block, weights, **options):
-    """``block.run`` with the options of a long, plain run unless given."""
+def run(passes, weights, **options):
+    """``Passes.run`` with the options of a long, plain run unless given; a block stands for fresh passes over it."""
+    passes = _core.Passes([passes]) if isinstance(passes, _core.Block) else passes
     plain = dict(tolerance=0.0, certify_below=-np.inf, budget=1e12, max_epochs=1.0, shrinking=False, permute=False)
-    return block.run(weights, **(plain | options))
+    return passes.run(weights, **(plain | options))
 
 
 # Whole problems
@@ -262,18 +264,23 @@ class Problem:
     label: np.ndarray
     cap: np.ndarray
 
-    def block(self, *, rows=None, pooled: bool = False, seed: int = 0):
-        """A block of the core over all rows."""
+    def rows(self, which: np.ndarray) -> Problem:
+        """The same problem on some of the rows."""
+        return replace(self, X=self.X[which], label=self.label[which], cap=self.cap[which])
+
+    def block(self, *, rows=None, which=None, pooled: bool = False, seed: int = 0):
+        """A block of the core over all rows, or over some."""
         rows = _core.Rows.dense(self.X, False, 0.0) if rows is None else rows
+        which = np.arange(len(self.X)) if which is None else which
         return _core.Block(
             rows,
             self.policy,
             self.squared,
             self.lanes,
-            np.arange(len(self.X), dtype=np.int64),
-            self.label.astype(np.int32),
-            self.cap,
-            rows.squared_norms(),
+            which.astype(np.int64),
+            self.label[which].astype(np.int32),
+            self.cap[which],
+            rows.squared_norms()[which],
             pooled,
             seed,
         )
@@ -323,8 +330,14 @@ def primal_objective(problem: Problem, W: np.ndarray) -> float:
 
 
 def dual_objective(problem: Problem, a: np.ndarray) -> float:
-    """-f = -(1/2 sum_m ||sum_i a_i^m x_i||^2 + sum_i h(a_i)): a lower bound of the optimum for feasible a."""
-    return -(0.5 * float(np.sum((a.T @ problem.X) ** 2)) + float(dual_terms(problem, a).sum()))
+    """-f = -(1/2 sum_m ||sum_i a_i^m x_i||^2 + sum_i h(a_i)): a lower bound of the optimum for feasible a.
+
+    Rows of zeros have no part in W: they count with their best duals (the loss at scores of zero), not with those in a.
+    """
+    zero = ~problem.X.any(axis=1)
+    learns, rest = problem.rows(~zero), problem.rows(zero)
+    f = 0.5 * float(np.sum((a.T @ problem.X) ** 2)) + float(dual_terms(learns, a[~zero]).sum())
+    return float(losses(rest, np.zeros((problem.lanes, problem.X.shape[1]))).sum()) - f
 
 
 def optimum(problem: Problem) -> tuple[float, np.ndarray]:
@@ -370,3 +383,66 @@ def optimum(problem: Problem) -> tuple[float, np.ndarray]:
     objective = primal_objective(problem, W)
     assert abs(objective - solution.obj_val_dual) <= 1e-7 * objective, solution.status
     return objective, W
+
+
+# Fitted models
+
+
+def problems_of(formulation: str, squared: bool, X: np.ndarray, y: np.ndarray, cap: np.ndarray) -> list[Problem]:
+    """The problems whose objectives a model's are the sum of; X dense with the intercept's column, y encoded.
+
+    One-vs-rest of two classes is one binary machine (class 1 positive), one-vs-one of more is one a pair (the smaller
+    class positive).
+    """
+    k = int(y.max()) + 1
+    if formulation in ("crammer_singer", "weston_watkins") or (formulation == "one_vs_rest" and k > 2):
+        return [Problem(formulation, squared, k, X, y, cap)]
+    if k == 2:
+        return [Problem("one_vs_rest", squared, 1, X, y - 1, cap)]
+    machines = []
+    for i, j in itertools.combinations(range(k), 2):
+        kept = (y == i) | (y == j)
+        machines.append(Problem("one_vs_rest", squared, 1, X[kept], np.where(y[kept] == i, 0, -1), cap[kept]))
+    return machines
+
+
+def weights_of(model) -> np.ndarray:
+    """coef_ and the weight of the intercept's constant feature, one row a lane or pair."""
+    if not model.fit_intercept:
+        return model.coef_
+    return np.column_stack([model.coef_, model.intercept_ / model.intercept_scaling])
+
+
+def objectives_of(model, squared: bool, X: np.ndarray, y: np.ndarray, cap: np.ndarray) -> tuple[float, float]:
+    """Primal objective at ``coef_`` and ``intercept_`` and dual objective at ``dual_coef_``, from their formulas.
+
+    Two classes: the joint formulations have w_1 = -w_0 = coef_ / 2, and duals likewise.
+    """
+    W, a = weights_of(model), model.dual_coef_.toarray()
+    joint = model.formulation in ("crammer_singer", "weston_watkins")
+    problems = problems_of(model.formulation, squared, X, y, cap)
+    if len(problems) == 1:
+        (problem,) = problems
+        if joint and problem.lanes == 2:
+            W, a = np.vstack([-W, W]) / 2, np.column_stack([-a, a]) / 2
+        assert is_feasible(problem, a)
+        return primal_objective(problem, W), dual_objective(problem, a)
+    k = int(y.max()) + 1
+    primal = dual = 0.0
+    for machine, (problem, (i, j)) in enumerate(zip(problems, itertools.combinations(range(k), 2), strict=True)):
+        own = a[(y == i) | (y == j), machine : machine + 1]
+        assert is_feasible(problem, own)
+        primal += primal_objective(problem, W[machine : machine + 1])
+        dual += dual_objective(problem, own)
+    return primal, dual
+
+
+def is_feasible(problem: Problem, a: np.ndarray) -> bool:
+    """Whether the duals meet all constraints, to rounding."""
+    for row, label, cap in zip(a, problem.label, problem.cap, strict=True):
+        step = Step(problem.policy, problem.squared, np.zeros(problem.lanes), row, int(label), float(cap), 1.0)
+        if infeasibility(step, row) > 1e-12 * cap:
+            return False
+        if problem.policy != "one_vs_rest" and abs(row.sum()) > 1e-12 * np.abs(row).sum():
+            return False
+    return True

@@ -35,6 +35,9 @@ public:
   // of a team, or alone) and adds to the sums.
   void begin_pass(bool full, bool permute);
   void visit(const WeightsView &weights, double curvature_scale, double update_scale, Index count, const Team *team);
+  // The visits of several blocks in lockstep, by one thread.
+  static void visit_alone(const std::vector<Block *> &blocks, const WeightsView &weights, double curvature_scale,
+                          double update_scale, Index rounds);
   Index visits() const { return static_cast<Index>(order_.size()); }
   Index visits_left() const { return visits() - cursor_; }
 
@@ -62,6 +65,7 @@ public:
 
 private:
   Examples examples() const;
+  PassArgs next_visits(double curvature_scale, double update_scale, Index count); // and takes them off the order
 
   Problem problem_;
   Rows rows_;

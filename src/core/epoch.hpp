@@ -306,18 +306,33 @@ inline Move visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Ind
   return move;
 }
 
+// Visits the examples of one block at positions of its order.
+template <class Policy, class S> struct Visitor {
+  const Examples &x;
+  const RowOperations<S> &rows;
+  S *W;
+  Index stride;
+  PassArgs &pass;
+  Buffers buffer;
+
+  Visitor(const Examples &examples, const RowOperations<S> &operations, S *weights, Index weight_stride, PassArgs &args)
+      : x(examples), rows(operations), W(weights), stride(weight_stride), pass(args), buffer(examples) {}
+
+  Move operator()(Index position) const {
+    if (position >= pass.end) return {};
+    const Index following = position + 1 < pass.end ? position + 1 : position;
+    const Index next_row = x.row[pass.order[following]];
+    rows.prefetch(*x.rows, next_row);
+    if (x.lists) x.lists->prefetch(pass.order[following]);
+    return visit_one<Policy>(x, rows, W, stride, pass.order[position], next_row, buffer, pass);
+  }
+};
+
 template <class Policy>
 void visit(const Examples &x, const WeightsView &weights, PassArgs &pass, const Team *team) {
   with_weights(weights, [&]<class S>(S *W) {
     const RowOperations<S> rows = row_operations<S>(*x.rows);
-    const Buffers buffer(x);
-    const auto at = [&](Index position) {
-      const Index following = position + 1 < pass.end ? position + 1 : position;
-      const Index next_row = x.row[pass.order[following]];
-      rows.prefetch(*x.rows, next_row);
-      if (x.lists) x.lists->prefetch(pass.order[following]);
-      return visit_one<Policy>(x, rows, W, weights.stride, pass.order[position], next_row, buffer, pass);
-    };
+    const Visitor<Policy, S> at(x, rows, W, weights.stride, pass);
     if (!team) {
       for (Index position = pass.begin; position < pass.end; ++position) {
         const Move move = at(position);
@@ -327,12 +342,25 @@ void visit(const Examples &x, const WeightsView &weights, PassArgs &pass, const 
     }
     const Range mine{team->first_feature, team->last_feature, false, team->index == team->size - 1};
     for (Index round = 0; round < team->rounds; ++round) {
-      const Index position = pass.begin + round;
-      team->moves[team->index] = position < pass.end ? at(position) : Move{};
+      team->moves[team->index] = at(pass.begin + round);
       wait_at(*team->barrier);
       for (int t = 0; t < team->size; ++t)
         if (team->moves[t].row >= 0) rows.add(*x.rows, team->moves[t], W, weights.stride, mine);
       wait_at(*team->barrier);
+    }
+  });
+}
+
+// The same rounds by one thread: the same steps and moves in the same order, so the same bits.
+template <class Policy>
+void visit_alone(const Examples *x, const WeightsView &weights, PassArgs *pass, Move *moves, int size, Index rounds) {
+  with_weights(weights, [&]<class S>(S *W) {
+    const RowOperations<S> rows = row_operations<S>(*x[0].rows);
+    for (Index round = 0; round < rounds; ++round) {
+      for (int t = 0; t < size; ++t)
+        moves[t] = Visitor<Policy, S>(x[t], rows, W, weights.stride, pass[t])(pass[t].begin + round);
+      for (int t = 0; t < size; ++t)
+        if (moves[t].row >= 0) rows.add(*x[0].rows, moves[t], W, weights.stride, kWholeRange);
     }
   });
 }

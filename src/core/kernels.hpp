@@ -73,6 +73,8 @@ struct PassArgs {
 struct Kernels {
   const char *name;
   void (*visit[3][2])(const Examples &, const WeightsView &, PassArgs &, const Team *); // [formulation][squared]
+  // Rounds of a team, by one thread.
+  void (*visit_alone[3][2])(const Examples *, const WeightsView &, PassArgs *, Move *, int size, Index rounds);
   void (*evaluate[3][2])(const Examples &, const WeightsView &, Index begin, Index end, double *loss,
                          double *dual);
   // Minimisers of curvature/2 ||a - alpha||^2 + g.(a - alpha) + diagonal terms, g at the scores of W, for

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <thread>
 
@@ -23,7 +24,7 @@ void wait_at(Barrier &barrier) {
     return;
   }
   for (int spins = 0; barrier.generation.load(std::memory_order_acquire) == before; ++spins) {
-    if (spins > 4000) std::this_thread::yield();
+    if (spins > 1000) std::this_thread::yield();
 #if defined(__x86_64__)
     else __builtin_ia32_pause();
 #endif
@@ -74,10 +75,21 @@ void Passes::visit(Weights &weights, Index rounds) {
     blocks_[0]->visit(weights.view(), scale, scale, rounds, nullptr);
     return;
   }
+  const double curvature = scale * std::max(1.0, 0.5 * static_cast<double>(blocks_.size()));
+  constexpr unsigned retry = 16;
+  bool as_team = team_speed_ >= alone_speed_;
+  if (++n_visits_ % retry == 2) as_team = !as_team; // try the other one now and then
+  const auto started = std::chrono::steady_clock::now();
+  if (as_team) visit_as_team(weights, curvature, scale, rounds);
+  else Block::visit_alone(blocks_, weights.view(), curvature, scale, rounds);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  (as_team ? team_speed_ : alone_speed_) = static_cast<double>(rounds) / std::max(seconds, 1e-9);
+}
+
+void Passes::visit_as_team(Weights &weights, double curvature, double scale, Index rounds) {
   const int size = static_cast<int>(blocks_.size());
   Barrier barrier(size);
   std::vector<Move> moves(blocks_.size());
-  const double curvature = scale * std::max(1.0, 0.5 * size);
   const auto work = [&](int index) {
     const auto at = static_cast<std::size_t>(index);
     const Team team{&barrier, moves.data(), size, index, rounds, cuts_[at], cuts_[at + 1]};

@@ -40,11 +40,16 @@ public:
 private:
   bool between_passes() const;
   void visit(Weights &weights, Index rounds);
+  void visit_as_team(Weights &weights, double curvature, double scale, Index rounds);
   PassRecord end_pass(const Weights &weights) const;
 
   std::vector<Block *> blocks_;
   Index n_examples_ = 0;
   double cost_of_row_;
+  // Threads that are not running at the same time hold each other up. One thread then does the same rounds, to the
+  // same bits, alone: whichever was faster of late.
+  double team_speed_ = 0, alone_speed_ = 0; // rounds a second, 0: unknown
+  unsigned n_visits_ = 0;
   std::vector<Index> cuts_; // features: thread t moves [cuts_[t], cuts_[t + 1])
   bool full_ = true;
   bool next_full_ = true;

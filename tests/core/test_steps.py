@@ -128,7 +128,7 @@ def test_nothing_is_violated_after_the_step(policy, squared, data):
 def test_first_visit_reports_the_violation_and_moves_duals_and_weights(policy, squared, pooled, data):
     if pooled and policy == "one_vs_rest":
         return  # separable lanes have no lists
-    step = data.draw(steps(policy, squared, scale=3, most_lanes=300))
+    step = data.draw(steps(policy, squared, scale=3, most_lanes=33))
     block, weights = one_example(step, pooled=pooled, norm=step.curvature)
     _, (record,) = run(block, weights)
     before = np.array(step.a)
@@ -145,7 +145,7 @@ def test_first_visit_reports_the_violation_and_moves_duals_and_weights(policy, s
     slack = 1e-12 * size * (np.abs(before).sum() + np.abs(after).sum())
     gained = float(step_objective(step, before) - step_objective(step, after))
     assert gained >= -slack
-    if violation(step) > 1e-9 * size:
+    if step_objective(step, before) - step_objective(step, exact_step(step)) > 1e3 * slack:
         assert gained > 0
     if not pooled:
         np.testing.assert_array_equal(after, core_step(step) if violation(step) > 1e-12 else before)
@@ -212,7 +212,7 @@ def test_restricted_steps_lower_the_dual_to_the_same_optimum(policy, squared, la
             values.append(dual_objective(problem, duals_of(block, lanes)))
         assert np.all(np.diff(values) >= -1e-12 * values[-1])
         assert values[1] > 0
-        run(block, weights, max_epochs=3000.0, tolerance=1e-7)
+        assert run(block, weights, max_epochs=30000.0, tolerance=1e-7)[0] == "tolerance"
         reached.append(dual_objective(problem, duals_of(block, lanes)))
     best, _ = optimum(problem)
-    np.testing.assert_allclose(reached, best, rtol=1e-6)
+    np.testing.assert_allclose(reached, best, rtol=1e-7)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
@@ -16,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from multimargin.data.rows import as_rows, check_csr
 from multimargin.estimators.callbacks import CallbackSupport, observed, with_callbacks
-from multimargin.estimators.parameters import SOLVER_OPTIONS, check_linear
+from multimargin.estimators.parameters import SOLVER_OPTIONS, check_linear, n_threads
 from multimargin.linear.loop import Limits, Observer
 from multimargin.linear.online import visit_once
 from multimargin.linear.scoring import padded_weights, scores
@@ -270,7 +269,7 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = self._validated(X, reset=False)
-        values = scores(as_rows(X), self._weights(), len(self.coef_), effective_n_jobs(self.n_jobs))
+        values = scores(as_rows(X), self._weights(), len(self.coef_), n_threads(self.n_jobs))
         values += self.intercept_
         if len(self.classes_) == 2:
             return values.ravel()
@@ -394,7 +393,7 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
             ),
             restricted_step=bool(options["restricted_step"]),
             limits=Limits(self.max_iter, self.time_limit),
-            n_threads=effective_n_jobs(self.n_jobs),
+            n_threads=n_threads(self.n_jobs),
             seed=seed,
         )
 

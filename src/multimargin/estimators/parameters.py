@@ -5,6 +5,8 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any
 
+from joblib import cpu_count
+
 from multimargin.problems.formulations import FORMULATIONS, PAIRWISE
 
 LOSSES = ("hinge", "squared_hinge")
@@ -64,6 +66,16 @@ def check_number(
         raise ValueError(f"{name} must be finite and {wanted}, got {value!r}")
 
 
+def n_threads(n_jobs: Any) -> int:
+    """Threads for n_jobs as scikit-learn counts it: None is 1, -1 all processors, -2 all but one."""
+    if n_jobs is None:
+        return 1
+    check_number("n_jobs", n_jobs, integer=True, at_least=-(2**31))
+    if n_jobs == 0:
+        raise ValueError("n_jobs must not be 0; None is one thread, -1 all")
+    return int(n_jobs) if n_jobs > 0 else max(1, cpu_count() + 1 + int(n_jobs))
+
+
 def check_linear(model: Any) -> None:
     """Check the parameters of a LinearSVM."""
     check_choice("formulation", model.formulation, FORMULATIONS)
@@ -77,6 +89,7 @@ def check_linear(model: Any) -> None:
     if model.time_limit is not None:
         check_number("time_limit", model.time_limit, above=0)
     check_number("intercept_scaling", model.intercept_scaling, above=0)
+    n_threads(model.n_jobs)
     if model.probability:
         raise ValueError(
             "probability=True is not available yet; wrap the model in sklearn.calibration.CalibratedClassifierCV"

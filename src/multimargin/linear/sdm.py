@@ -18,7 +18,7 @@ from math import sqrt
 import numpy as np
 
 from multimargin import _core
-from multimargin.linear.machine import BUDGET, Machine, PassRecord
+from multimargin.linear.machine import BUDGET, Certificate, Machine, PassRecord
 
 _KAPPA = 0.6
 _KAPPA_FALLS_BY = 2.5
@@ -106,7 +106,7 @@ class SequentialDual:
             if not self.converged:
                 self._certificate_failed(machine, passes[-1].worst_gap, certified.worst_gap)
         elif stopped == "tolerance":
-            certified = self._tolerance_met(machine)
+            certified = self._tolerance_met(machine, passes[-1].worst_gap)
         self.done = self.done or self.converged
         if certified is not None and records:
             records[-1] = records[-1]._replace(primal=certified.primal, dual=certified.dual, gap=certified.gap)
@@ -124,7 +124,7 @@ class SequentialDual:
             self.weights.set_kappa(kappa if kappa > self.smallest_kappa else 0.0)
             self.gap_to_halve, self.stages_left = np.inf, _PATIENCE
 
-    def _tolerance_met(self, machine: Machine):
+    def _tolerance_met(self, machine: Machine, estimate: float) -> Certificate | None:
         """A full pass stayed below the tolerance: cool it, or stop."""
         weights, options = self.weights, self.options
         if options.stopping == "violation" and self.tolerance <= options.tol:
@@ -139,12 +139,13 @@ class SequentialDual:
             return None
         if self.tolerance < _FLOAT32_VIOLATION and weights.single_precision:
             self._to_float64(machine)
-        if self.tolerance < _SMALLEST_VIOLATION:  # nothing is left to gain in float64
-            certified = machine.certify()
-            self.converged = certified.worst_gap <= options.tol
-            self.done = True
-            return certified
-        return None
+        exhausted = self.tolerance < _SMALLEST_VIOLATION  # nothing is left to gain in float64
+        if not exhausted and estimate > 2 * options.tol:
+            return None
+        certified = machine.certify()
+        self.converged = certified.worst_gap <= options.tol
+        self.done = exhausted
+        return certified
 
     def _certificate_failed(self, machine: Machine, estimate: float, certified: float) -> None:
         """Wait for an estimate that promises a certificate, judging by how far this one was off."""

@@ -1,0 +1,99 @@
+"""Newton's method, where coordinate descent has a hard time: unscaled features, large C, few features."""
+
+import functools
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.preprocessing import StandardScaler
+
+from multimargin import LinearSVM
+from tests.oracles import objectives_of, optimum, problems_of
+
+DATA = {"iris": load_iris, "wine": load_wine, "breast_cancer": load_breast_cancer}
+FORMULATIONS = ("crammer_singer", "weston_watkins", "one_vs_rest", "one_vs_one", "dag")
+every_formulation = pytest.mark.parametrize("formulation", FORMULATIONS)
+every_loss = pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+
+
+@functools.cache
+def load(name, scaled=False):
+    X, y = DATA[name](return_X_y=True)
+    return (StandardScaler().fit_transform(X) if scaled else X), y
+
+
+def whole(X):
+    return np.column_stack([X, np.ones(len(X))])
+
+
+@pytest.mark.parametrize("name", DATA)
+@pytest.mark.parametrize("solver", ["newton", "auto"])
+@every_formulation
+@every_loss
+def test_unscaled_sets_converge(name, solver, formulation, loss):
+    X, y = load(name)
+    model = LinearSVM(formulation, loss, solver=solver).fit(X, y)
+    assert model.converged_
+    assert max(model.dual_gap_, model.worst_gap_) <= model.tol
+    assert model.score(X, y) > 0.9
+    primal, dual = objectives_of(model, loss == "squared_hinge", whole(X), y, np.ones(len(y)))
+    assert model.primal_objective_ == pytest.approx(primal, rel=1e-8)
+    assert dual <= model.dual_objective_ * (1 + 1e-8)
+    assert dual <= primal
+
+
+@pytest.mark.parametrize("name", ["iris", "wine"])
+@every_formulation
+@every_loss
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_objective_is_the_interior_point_methods(name, formulation, loss, C):
+    X, y = load(name, scaled=True)
+    X, y = X[::3], y[::3]
+    problems = problems_of(formulation, loss == "squared_hinge", whole(X), y, np.full(len(y), C))
+    best = sum(optimum(problem)[0] for problem in problems)
+    model = LinearSVM(formulation, loss, C, solver="newton", tol=1e-6).fit(X, y)
+    assert model.converged_
+    assert model.dual_objective_ <= best * (1 + 1e-7) and best * (1 - 1e-7) <= model.primal_objective_
+    assert model.primal_objective_ == pytest.approx(best, rel=2e-6)
+
+
+@every_formulation
+@every_loss
+@pytest.mark.parametrize("scale", [1e-4, 1e4])
+def test_scaled_features_with_the_C_that_undoes_it(formulation, loss, scale):
+    """X scaled by t with C / t^2 is the same problem: W / t, objectives / t^2."""
+    X, y = load("iris", scaled=True)
+    options = dict(solver="newton", tol=1e-5, fit_intercept=False)
+    model = LinearSVM(formulation, loss, 1.0, **options).fit(X, y)
+    scaled = LinearSVM(formulation, loss, scale**-2, **options).fit(scale * X, y)
+    assert scaled.converged_
+    assert scaled.primal_objective_ * scale**2 == pytest.approx(model.primal_objective_, rel=1e-5)
+    np.testing.assert_allclose(scaled.coef_ * scale, model.coef_, atol=0.05)
+
+
+@every_loss
+def test_starts_from_the_duals_of_the_last_fit(loss):
+    X, y = load("wine", scaled=True)
+    model = LinearSVM("crammer_singer", loss, 0.1, solver="newton", tol=1e-5, warm_start=True).fit(X, y)
+    cold = model.n_iter_
+    model.fit(X, y)
+    assert model.converged_ and model.n_iter_ < cold
+    model.set_params(C=0.2).fit(X, y)
+    fresh = LinearSVM("crammer_singer", loss, 0.2, solver="newton", tol=1e-5).fit(X, y)
+    assert model.primal_objective_ == pytest.approx(fresh.primal_objective_, rel=2e-5)
+
+
+def test_history_tells_of_every_step():
+    X, y = load("iris")
+    model = LinearSVM(solver="newton").fit(X, y)
+    history = model.history_
+    assert len(history) == model.n_iter_
+    assert set(history["solver"]) == {"newton"}
+    assert np.all(history["active_rows"] == len(y))
+    assert history["gap"][-1] == pytest.approx(model.dual_gap_)
+
+
+def test_stopping_by_violation_is_refused():
+    X, y = load("iris")
+    with pytest.raises(ValueError, match="newton stops at the gap"):
+        LinearSVM(solver="newton", stopping="violation").fit(X, y)
