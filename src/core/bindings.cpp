@@ -203,13 +203,11 @@ NB_MODULE(_core, m) {
       .def("from_rebuilt", &mm::Weights::from_rebuilt, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro(
           "array",
-          [](mm::Weights &self) -> nb::object {
+          [](mm::Weights &self) {
             const std::size_t shape[2] = {static_cast<std::size_t>(self.n_rows()),
                                           static_cast<std::size_t>(self.stride())};
-            nb::object owner = nb::find(self);
-            if (self.single_precision())
-              return nb::cast(nb::ndarray<nb::numpy, float>(self.data(), 2, shape, owner));
-            return nb::cast(nb::ndarray<nb::numpy, double>(self.data(), 2, shape, owner));
+            return nb::ndarray<nb::numpy>(self.data(), 2, shape, nb::find(self), nullptr,
+                                          self.single_precision() ? nb::dtype<float>() : nb::dtype<double>());
           },
           "A view of W, n_rows x padded lanes.")
       .def("squared_norms", [](const mm::Weights &self) {

@@ -40,7 +40,7 @@ def as_rows(X: Any, intercept: float = 0.0) -> _core.Rows:
     if sp.issparse(X):
         X = _canonical(X)
         return _core.Rows.csr(X.data, X.indices, X.indptr, X.shape[1], intercept)
-    if X.shape[1] > 1 and X.strides[1] != X.itemsize or X.strides[0] % X.itemsize:
+    if (X.shape[1] > 1 and X.strides[1] != X.itemsize) or X.strides[0] % X.itemsize:
         X = np.ascontiguousarray(X)
     sampled = X[:: max(1, X.shape[0] // 256)]
     skip_zeros = bool(X.shape[1] >= 16 and np.count_nonzero(sampled) <= (1 - _MANY_ZEROS) * sampled.size)

@@ -16,11 +16,11 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from multimargin.data.rows import as_rows, check_csr
 from multimargin.estimators.callbacks import CallbackSupport, observed, with_callbacks
 from multimargin.estimators.parameters import SOLVER_OPTIONS, check_linear, n_threads
-from multimargin.linear.loop import Limits, Observer
+from multimargin.linear.loop import Limits
 from multimargin.linear.online import visit_once
 from multimargin.linear.scoring import padded_weights, scores
 from multimargin.linear.sdm import SdmOptions
-from multimargin.linear.training import Request, Trained, choose_solver, n_lanes, train
+from multimargin.linear.training import Interrupted, Request, Trained, choose_solver, n_lanes, train
 from multimargin.problems.formulations import PAIRWISE
 from multimargin.reductions.pairwise import rounds_of_elimination, votes_with_confidence
 
@@ -200,15 +200,15 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
             raise ValueError(f"LinearSVM needs at least 2 classes; y has only one class, {self.classes_[0]!r}")
         cap = self._caps(X, encoded, sample_weight)
         request = self._request(X, encoded, cap)
-        if self.warm_start and np.array_equal(previous_classes, self.classes_):
+        if self.warm_start and previous_classes is not None and np.array_equal(previous_classes, self.classes_):
             request.start_duals = self._scaled_duals(cap, request)
         with observed(self, X, y, sample_weight, request) as observers:
             request.observers = observers
             try:
                 trained = train(request)
-            except KeyboardInterrupt as interrupt:
+            except Interrupted as interrupt:
                 self._store(interrupt.trained, cap)
-                raise
+                raise KeyboardInterrupt from None
         self._store(trained, cap)
         self._warn_unless_converged(trained)
         return self
@@ -241,7 +241,9 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
             if len(self.classes_) < 2:
                 raise ValueError(f"LinearSVM needs at least 2 classes; got only one class, {self.classes_[0]!r}")
         elif classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
-            raise ValueError(f"classes={classes!r} is not the same as on the last call to partial_fit: {self.classes_!r}")
+            raise ValueError(
+                f"classes={classes!r} is not the same as on the last call to partial_fit: {self.classes_!r}"
+            )
         encoded = np.searchsorted(self.classes_, y)
         unknown = (encoded == len(self.classes_)) | (self.classes_[np.minimum(encoded, len(self.classes_) - 1)] != y)
         if unknown.any():
@@ -436,7 +438,7 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
         else:
             reached = f"the relative duality gap is {max(self.dual_gap_, self.worst_gap_):.2g}, the target {self.tol:g}"
         warnings.warn(
-            f"LinearSVM stopped {what}, scale the features (StandardScaler), lower C={self.C:g} or raise tol: {reached}",
+            f"LinearSVM stopped {what}, scale the features, lower C={self.C:g} or raise tol: {reached}",
             ConvergenceWarning,
             stacklevel=4,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from numbers import Integral, Real
 from typing import Any
 
@@ -59,10 +60,10 @@ def check_number(
     kind = Integral if integer else Real
     if isinstance(value, bool) or not isinstance(value, kind):
         raise TypeError(f"{name} must be {'an integer' if integer else 'a number'}, got {value!r}")
+    number = float(value)
     wanted = f"above {above}" if above is not None else f"at least {at_least}"
-    if not (float("-inf") < value < float("inf")) or (
-        value <= above if above is not None else at_least is not None and value < at_least
-    ):
+    too_small = number <= above if above is not None else at_least is not None and number < at_least
+    if not isfinite(number) or too_small:
         raise ValueError(f"{name} must be finite and {wanted}, got {value!r}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Any
 
 from multimargin.linear.loop import Epoch
 from multimargin.linear.machine import Machine
@@ -16,7 +17,7 @@ class Progress:
 
     def __init__(self, max_iter: int):
         self.max_iter = max_iter
-        self.live = None
+        self.live: Any = None
         self.last_line = time.perf_counter()
         self.gap = float("nan")
 

@@ -85,14 +85,15 @@ def solve(
     limits: Limits,
     n_threads: int,
     observers: list[Observer],
-) -> Outcome:
+    outcome: Outcome,
+) -> None:
     """Train machines until all have converged or a limit is met.
 
     Machines are taken from the iterable when a thread is free for them and handed to ``collect(position,
     machine)``, with a certificate, when they are finished; so only ``n_threads`` of them are alive at a time.
-    On KeyboardInterrupt those alive are collected as they were last certified, and the interrupt is raised again.
+    On KeyboardInterrupt those alive are collected as they were last certified, ``outcome`` says how far they came,
+    and the interrupt is raised again.
     """
-    outcome = Outcome()
     started = time.perf_counter()
     waiting = enumerate(machines)
     alive: dict[int, Machine] = {}  # by position
@@ -152,7 +153,6 @@ def solve(
                     machine.certify()
                 finish(position, machine, "interrupt")
             raise
-    return outcome
 
 
 def _first(waiting: Iterator, n: int) -> Iterator:
@@ -168,4 +168,4 @@ def _certify_last(machine: Machine, outcome: Outcome) -> None:
         algorithm.converged = certified.worst_gap <= algorithm.tol
     if outcome.history:
         last = outcome.history[-1]
-        outcome.history[-1] = last[:6] + (certified.primal, certified.dual, certified.gap)
+        outcome.history[-1] = (*last[:6], certified.primal, certified.dual, certified.gap)

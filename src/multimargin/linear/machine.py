@@ -106,7 +106,14 @@ class Machine:
     """
 
     def __init__(
-        self, problem: Formulation, examples: Examples, algorithm: Algorithm, *, lists: bool, seed: int, n_blocks: int = 1
+        self,
+        problem: Formulation,
+        examples: Examples,
+        algorithm: Algorithm,
+        *,
+        lists: bool,
+        seed: int,
+        n_blocks: int = 1,
     ):
         self.problem = problem
         self.examples = examples
@@ -211,6 +218,4 @@ class Machine:
         for block in self.blocks:
             part = duals[begin : begin + block.n_examples]
             begin += block.n_examples
-            block.set_duals(
-                part.data.astype(np.float64), part.indices.astype(np.int32), part.indptr.astype(np.int64)
-            )
+            block.set_duals(part.data.astype(np.float64), part.indices.astype(np.int32), part.indptr.astype(np.int64))

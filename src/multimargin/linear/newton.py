@@ -63,7 +63,9 @@ class Newton:
         # Which lanes carry the diagonal term: Crammer-Singer its label's, Weston-Watkins the others, lanes all.
         carries = {"crammer_singer": own, "weston_watkins": ~own, "one_vs_rest": np.ones_like(own)}[problem.policy]
         self.diagonal = diagonal[:, None] * carries
-        self.tau = max(1 / np.mean(examples.cap), _CURVATURE_SHARE * np.mean(examples.norm)) if n else 1.0
+        self.tau = 1.0
+        if n:
+            self.tau = max(1 / float(np.mean(examples.cap)), _CURVATURE_SHARE * float(np.mean(examples.norm)))
         self.smallest_tau = 0.0
         self.steps = 0  # of Newton's method in this stage
         self.stage_start = self.weights.array.copy()
@@ -92,7 +94,7 @@ class Newton:
         self.steps += 1
         # Solved well enough: what W - V adds to the gap is small against the gap itself.
         _, gradient, gap = self._evaluate(machine)
-        error = np.linalg.norm(gradient) / max(np.linalg.norm(W), 1e-300)
+        error = float(np.linalg.norm(gradient)) / max(float(np.linalg.norm(W)), 1e-300)
         if error <= 0.1 * max(min(gap, 1.0), self.tol):
             self._next_stage(machine)
             self.stalled_stages = self.stalled_stages if gap > 0.5 * self.gap_at_stall else 0

@@ -75,6 +75,14 @@ class Trained:
     outcome: Outcome
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, with the model as it was last certified."""
+
+    def __init__(self, trained: Trained):
+        super().__init__()
+        self.trained = trained
+
+
 def n_lanes(formulation_name: str, n_classes: int) -> int:
     """Columns of a model's W."""
     if n_classes == 2:
@@ -120,9 +128,7 @@ def train(request: Request) -> Trained:
     lanes = n_lanes(request.formulation, request.n_classes)
     n_samples = len(request.y)
     parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # (row, lane, value) of the duals
-    trained = Trained(
-        np.empty((0, 0)), lanes, sp.csr_array((n_samples, lanes)), 0.0, 0.0, 0.0, Outcome()
-    )
+    trained = Trained(np.empty((0, 0)), lanes, sp.csr_array((n_samples, lanes)), 0.0, 0.0, 0.0, Outcome())
     plan = list(tasks(request))
 
     def collect(position: int, machine: Machine) -> None:
@@ -148,16 +154,16 @@ def train(request: Request) -> Trained:
 
     try:
         with _blas_threads(request):
-            trained.outcome = solve(
+            solve(
                 (machine_of(request, task, position) for position, task in enumerate(plan)),
                 collect,
                 request.limits,
                 request.n_threads,
                 request.observers,
+                trained.outcome,
             )
     except KeyboardInterrupt as interrupt:
-        interrupt.trained = _finished(trained, parts, request.rows.n_weights)  # type: ignore[attr-defined]
-        raise
+        raise Interrupted(_finished(trained, parts, request.rows.n_weights)) from interrupt
     return _finished(trained, parts, request.rows.n_weights)
 
 
