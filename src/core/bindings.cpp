@@ -200,7 +200,15 @@ NB_MODULE(_core, m) {
       .def_prop_ro("kappa", &mm::Weights::kappa)
       .def("set_kappa", &mm::Weights::set_kappa, "kappa"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("extrapolate", &mm::Weights::extrapolate, "beta"_a, nb::call_guard<nb::gil_scoped_release>())
-      .def("from_rebuilt", &mm::Weights::from_rebuilt, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "averaged",
+          [](const mm::Weights &self, mm::Weights &out) {
+            if (out.single_precision() || out.n_rows() != self.n_rows() || out.lanes() != self.lanes())
+              throw nb::value_error("averaged needs float64 weights of the same shape");
+            nb::gil_scoped_release release;
+            self.averaged(out);
+          },
+          "out"_a, "out = W, or with acceleration the mean of W and W at the last extrapolation.")
       .def_prop_ro(
           "array",
           [](mm::Weights &self) {

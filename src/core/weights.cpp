@@ -85,13 +85,15 @@ void Weights::extrapolate(double beta) {
   });
 }
 
-void Weights::from_rebuilt() {
-  if (kappa_ == 0) return;
+void Weights::averaged(Weights &out) const {
+  double *target = static_cast<double *>(out.data());
   with_scalar(single_, [&]<class S>(S) {
-    S *w = static_cast<S *>(W_.get());
-    const S *z = static_cast<const S *>(Z_.get());
-    const S inverse = static_cast<S>(1 / (1 + kappa_)), share = static_cast<S>(kappa_ / (1 + kappa_));
-    for (Index i = 0; i < n_rows_ * stride_; ++i) w[i] = inverse * w[i] + share * z[i];
+    const S *w = static_cast<const S *>(W_.get());
+    const S *p = kappa_ > 0 ? static_cast<const S *>(previous_.get()) : w;
+    for (Index j = 0; j < n_rows_; ++j)
+      for (Index m = 0; m < lanes_; ++m)
+        target[j * out.stride_ + m] =
+            0.5 * (static_cast<double>(w[j * stride_ + m]) + static_cast<double>(p[j * stride_ + m]));
   });
 }
 

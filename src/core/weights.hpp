@@ -38,8 +38,9 @@ public:
   void set_kappa(double kappa);
   // Z = W + beta (W - W at the last call), V unchanged.
   void extrapolate(double beta);
-  // W from V: with W holding V = sum alpha x (rebuilt), restores W = (kappa Z + V) / lambda.
-  void from_rebuilt();
+  // out = W, or with acceleration the mean of W and W at the last extrapolation: steps leave the primal less
+  // noise in it. `out` is of the same shape, in double precision.
+  void averaged(Weights &out) const;
 
   // ||w_m||^2 and ||v_m||^2 for every lane; returns ||W - Z||^2.
   double squared_norms(double *w, double *v) const;

@@ -725,9 +725,7 @@ def test_doubt_of_two_classes_points_to_the_other_one(formulation):
     doubt = model.label_doubt().toarray()
     assert doubt.shape == (120, 2)
     np.testing.assert_array_equal(doubt[np.arange(120), y], 0)
-    np.testing.assert_allclose(
-        doubt[np.arange(120), 1 - y], np.abs(model.dual_coef_.toarray()[:, 0]) / 0.6, atol=1e-12
-    )
+    np.testing.assert_allclose(doubt[np.arange(120), 1 - y], np.abs(model.dual_coef_.toarray()[:, 0]) / 0.6, atol=1e-12)
     wrong = model.predict(X) != y
     assert wrong.any()
     np.testing.assert_allclose(doubt[wrong].sum(axis=1), 1, atol=1e-6)

@@ -38,8 +38,8 @@ WRONG_VALUES = {
     "probability": (["no", None], SWITCH),
     "n_jobs": ([0, 1.5, "all"], r"integer"),
     "random_state": (["seed", -1, 1.5], r"integer|RandomState"),
-    "verbose": (["loud", -1, None], r"integer|at least 0"),
-    "callbacks": ([5, print, [5], ["print"], [LinearSVM]], r"callables|list"),
+    "verbose": (["loud", -1], r"integer|at least 0"),
+    "callbacks": ([5, print, [5], ["print"]], r"callables|list"),
     "class_weight": (
         ["balance", 5, [1, 2, 3], {0: -1}, {0: np.nan}, {0: np.inf}, {0: "1"}, {0: None}],
         r"dict|negative|finite|number",

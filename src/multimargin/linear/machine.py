@@ -95,8 +95,8 @@ class Algorithm(Protocol):
     def advance(self, machine: Machine, max_epochs: float) -> list[PassRecord]:
         """About 50 ms of work, at most ``max_epochs`` epochs; sets ``done`` when no more is to be gained."""
 
-    def candidate(self, machine: Machine) -> _core.Weights | None:
-        """Weights to certify, in any precision; None for V itself."""
+    def candidate(self, out: _core.Weights) -> bool:
+        """Write the weights to certify into ``out``, which holds V; False leaves V itself."""
 
 
 class Machine:
@@ -171,15 +171,10 @@ class Machine:
         before = self.certificate
         if before is not None and before.weights.array.nbytes > _LARGE:
             self.certificate = before = None  # rather no model for a moment than two of them in memory
-        V = self.new_weights(single_precision=False)
-        self.rebuild(V)
-        v_norms, _ = V.squared_norms()
-        candidate = self.algorithm.candidate(self)
-        if candidate is None:
-            W, w_norms = V, v_norms
-        else:
-            V.array[:, : self.problem.lanes] = candidate.array[:, : self.problem.lanes]
-            W, (w_norms, _) = V, V.squared_norms()
+        W = self.new_weights(single_precision=False)
+        self.rebuild(W)
+        v_norms, _ = W.squared_norms()
+        w_norms = W.squared_norms()[0] if self.algorithm.candidate(W) else v_norms
         n_parts = self.problem.n_parts
         loss, dual = np.zeros(n_parts), np.zeros(n_parts)
         for block, begin, end in self.slices():

@@ -183,8 +183,9 @@ class Newton:
             return np.where(self.own, True, (value > 0) & (value < cap))
         return (value > 0) & (value < cap)
 
-    def candidate(self, machine: Machine) -> _core.Weights | None:
-        return self.weights
+    def candidate(self, out: _core.Weights) -> bool:
+        out.array[:] = self.weights.array
+        return True
 
 
 def _solve(H: np.ndarray, b: np.ndarray) -> np.ndarray:

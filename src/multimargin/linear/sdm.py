@@ -58,12 +58,16 @@ class SequentialDual:
         self.tolerance = 1.0 if options.cooling else options.tol
         if options.stopping == "violation":
             self.tolerance = max(self.tolerance, options.tol)
-        # A pass sees the primal a little too large, as it sees the scores before their steps.
-        self.certify_below = 1.3 * options.tol if options.stopping == "gap" else 0.0
+        self.certify_below = self._first_certificate() if options.stopping == "gap" else 0.0
         self.failed_certificates = 0
         self.smallest_kappa = 0.0
         self.gap_to_halve = np.inf
         self.stages_left = _PATIENCE
+
+    def _first_certificate(self) -> float:
+        """Estimated gap at which to certify: estimates are high, as a pass sees the scores before their steps, and
+        (accelerated) sees W, not the mean that is certified."""
+        return (1.6 if self.options.accelerated else 1.3) * self.options.tol
 
     def start(self, machine: Machine, *, warm: bool) -> None:
         """Prepare W, from the machine's duals when it has any."""
@@ -161,7 +165,10 @@ class SequentialDual:
         machine.rebuild(self.weights)
         if kappa > 0:
             self.weights.set_kappa(kappa)
-        self.certify_below = 1.3 * self.options.tol
+        self.certify_below = self._first_certificate()
 
-    def candidate(self, machine: Machine) -> _core.Weights | None:
-        return self.weights if self.weights.kappa > 0 else None
+    def candidate(self, out: _core.Weights) -> bool:
+        if self.weights.kappa == 0:
+            return False
+        self.weights.averaged(out)
+        return True
