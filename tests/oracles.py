@@ -369,7 +369,9 @@ def optimum(problem: Problem) -> tuple[float, np.ndarray]:
     n_slacks, n_constraints = len(slack_caps), len(constraints)
     caps = np.array(slack_caps)
     # c.W + xi >= 1 and xi >= 0, as A v + s = b with s >= 0.
-    slack = sp.csc_array((np.ones(n_constraints), (np.arange(n_constraints), slack_of)), shape=(n_constraints, n_slacks))
+    slack = sp.csc_array(
+        (np.ones(n_constraints), (np.arange(n_constraints), slack_of)), shape=(n_constraints, n_slacks)
+    )
     A = sp.block_array([[sp.csc_array(-np.array(constraints)), -slack], [None, -sp.eye_array(n_slacks)]], format="csc")
     b = np.concatenate([-np.ones(n_constraints), np.zeros(n_slacks)])
     P = sp.diags_array(np.concatenate([np.ones(k * n), 2 * caps if problem.squared else np.zeros(n_slacks)]))

@@ -242,6 +242,10 @@ inline void add_to_lanes(const Row row, const double *coef, const std::int32_t *
   for (Index t = 0; t < row.count; ++t) {
     const double x = static_cast<double>(row.value[t]);
     S *w = W + row.feature(t) * stride;
+    if (t + kAhead < row.count) {
+      const S *later = W + row.feature(t + kAhead) * stride;
+      for (Index m = 0; m < n_lanes; ++m) __builtin_prefetch(later + lanes[m], 1);
+    }
     for (Index m = 0; m < n_lanes; ++m) w[lanes[m]] += static_cast<S>(x * coef[m]);
   }
   if (bias != 0)

@@ -12,19 +12,34 @@
 
 namespace mm {
 
-void FreeAligned::operator()(void *p) const { std::free(p); }
+void FreeBuffer::operator()(void *p) const {
+#if defined(__linux__)
+  if (mapping != nullptr) {
+    munmap(mapping, length);
+    return;
+  }
+#endif
+  std::free(p);
+}
 
 Buffer allocate_zeroed(std::size_t bytes) {
-  constexpr std::size_t huge = std::size_t{1} << 21;
-  const std::size_t alignment = bytes >= huge ? huge : 64;
   if (bytes > std::numeric_limits<std::size_t>::max() / 2) throw std::bad_alloc();
+#if defined(__linux__)
+  constexpr std::size_t huge = std::size_t{1} << 21;
+  if (bytes >= huge) { // fresh pages are zero
+    const std::size_t length = bytes + huge;
+    void *mapping = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapping == MAP_FAILED) throw std::bad_alloc();
+    const std::size_t begin = (reinterpret_cast<std::size_t>(mapping) + huge - 1) / huge * huge;
+    madvise(reinterpret_cast<void *>(begin), bytes, MADV_HUGEPAGE);
+    return Buffer(reinterpret_cast<void *>(begin), FreeBuffer{mapping, length});
+  }
+#endif
+  constexpr std::size_t alignment = 64;
   const std::size_t size = std::max(alignment, (bytes + alignment - 1) / alignment * alignment);
   void *p = std::aligned_alloc(alignment, size);
   if (p == nullptr) throw std::bad_alloc();
-#if defined(__linux__)
-  if (alignment == huge) madvise(p, size, MADV_HUGEPAGE);
-#endif
-  std::memset(p, 0, bytes);
+  std::memset(p, 0, size);
   return Buffer(p);
 }
 

@@ -14,10 +14,12 @@
 
 namespace mm {
 
-struct FreeAligned {
+struct FreeBuffer {
+  void *mapping = nullptr; // of a large buffer
+  std::size_t length = 0;
   void operator()(void *p) const;
 };
-using Buffer = std::unique_ptr<void, FreeAligned>;
+using Buffer = std::unique_ptr<void, FreeBuffer>;
 Buffer allocate_zeroed(std::size_t bytes); // 64-byte aligned, large ones on huge pages where there are any
 
 class Weights {

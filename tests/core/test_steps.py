@@ -158,9 +158,7 @@ def test_permuted_classes_give_the_permuted_step(policy, squared, data):
     step = data.draw(steps(policy, squared, scale=3, most_lanes=100))
     order = np.array(data.draw(st.permutations(range(step.lanes))))
     label = int(np.flatnonzero(order == step.label)[0]) if step.label >= 0 else -1
-    permuted = replace(
-        step, scores=tuple(np.array(step.scores)[order]), a=tuple(np.array(step.a)[order]), label=label
-    )
+    permuted = replace(step, scores=tuple(np.array(step.scores)[order]), a=tuple(np.array(step.a)[order]), label=label)
     expected = core_step(step)[order]
     error = rounding(step, expected) / step.curvature
     np.testing.assert_allclose(core_step(permuted), expected, rtol=0, atol=error + 4 * EPS * np.abs(expected).max())

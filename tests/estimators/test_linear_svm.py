@@ -752,7 +752,7 @@ def test_doubt_is_refused_where_duals_are_no_distribution(iris, formulation):
 
 
 def test_doubt_is_refused_for_the_squared_hinge(iris):
-    with pytest.raises(ValueError, match="loss='hinge'.*squared_hinge"):
+    with pytest.raises(ValueError, match=r"loss='hinge'.*squared_hinge"):
         LinearSVM(loss="squared_hinge").fit(*iris).label_doubt()
 
 

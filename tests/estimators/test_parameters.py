@@ -131,7 +131,7 @@ def test_aliases_are_suggested(alias, meant):
 
 
 def test_probability_is_refused_with_a_way_out():
-    with pytest.raises(ValueError, match="probability=True.*CalibratedClassifierCV"):
+    with pytest.raises(ValueError, match=r"probability=True.*CalibratedClassifierCV"):
         LinearSVM(probability=True).fit(X, y)
     assert not hasattr(LinearSVM(), "predict_proba")
 
@@ -310,7 +310,7 @@ def test_broken_sparse_arrays_are_refused(how, container):
         trained.predict,
         trained.decision_function,
     ):
-        with pytest.raises(ValueError, match="broken|ind(ex|ices|ptr)"):
+        with pytest.raises(ValueError, match=r"broken|ind(ex|ices|ptr)"):
             use(BROKEN[how](container))
 
 

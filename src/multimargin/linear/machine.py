@@ -161,8 +161,7 @@ class Machine:
                 yield block, begin, min(n, begin + step)
 
     def rebuild(self, weights: _core.Weights) -> None:
-        """weights <- V = sum alpha x."""
-        weights.array[:] = 0
+        """weights, which are zero, <- V = sum alpha x."""
         for block, begin, end in self.slices():
             block.accumulate(weights, begin, end)
 
