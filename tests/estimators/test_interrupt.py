@@ -128,10 +128,10 @@ def arm(record):
     if not interrupt.is_alive() and not interrupt.finished.is_set():
         interrupt.start()
 
-model = LinearSVM(
-    formulation, tol=1e-15, max_iter=10**9, solver=solver, n_jobs=n_jobs, callbacks=[arm] if trigger == "epoch" else None
-)
-if trigger == "start":
+model = LinearSVM(formulation, tol=1e-15, max_iter=10**9, solver=solver, n_jobs=n_jobs)
+if trigger == "epoch":
+    model.set_params(callbacks=[arm])
+else:
     interrupt.start()
 try:
     model.fit(X, y)
