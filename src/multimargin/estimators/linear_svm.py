@@ -25,6 +25,20 @@ from multimargin.problems.formulations import PAIRWISE
 from multimargin.reductions.pairwise import rounds_of_elimination, votes_with_confidence
 
 
+# Attributes that only fit can set.
+_CERTIFIED = (
+    "dual_coef_",
+    "support_",
+    "primal_objective_",
+    "dual_objective_",
+    "dual_gap_",
+    "worst_gap_",
+    "converged_",
+    "history_",
+    "_dual_caps",
+)
+
+
 class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
     """Linear multi-class support vector machine, trained exactly and certified.
 
@@ -255,6 +269,8 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
         visit_once(self._request(X, encoded, cap), W)
         self._hold(W)
         self.n_iter_ = 1
+        for certified in _CERTIFIED:  # by an earlier fit, of weights that are no more
+            self.__dict__.pop(certified, None)
         return self
 
     # Prediction

@@ -145,10 +145,13 @@ def solve(
                     else:
                         submit(position, machine)
         except KeyboardInterrupt:
+            for machine in alive.values():
+                machine.cancelled = True
             wait(jobs)
             outcome.converged = False
             outcome.stopped_by = "interrupt"
             for position, machine in alive.items():
+                machine.cancelled = False
                 if machine.certificate is None and machine.cost_of_pass < BUDGET:
                     machine.certify()
                 finish(position, machine, "interrupt")

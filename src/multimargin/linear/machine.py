@@ -99,6 +99,10 @@ class Algorithm(Protocol):
         """Write the weights to certify into ``out``, which holds V; False leaves V itself."""
 
 
+class Cancelled(Exception):
+    """The loop was interrupted while another thread was certifying."""
+
+
 class Machine:
     """Examples, their duals and W for one problem, trained by one algorithm.
 
@@ -120,6 +124,7 @@ class Machine:
         self.algorithm = algorithm
         self.epochs = 0.0  # visits / examples
         self.n_passes = 0
+        self.cancelled = False
         self.certificate: Certificate | None = None
         self.blocks = [
             _core.Block(
@@ -158,6 +163,8 @@ class Machine:
             n = block.n_examples
             step = max(1, int(n * BUDGET / max(block.cost_of_pass, 1.0)))
             for begin in range(0, n, step):
+                if self.cancelled:
+                    raise Cancelled
                 yield block, begin, min(n, begin + step)
 
     def rebuild(self, weights: _core.Weights) -> None:

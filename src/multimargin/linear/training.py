@@ -158,7 +158,7 @@ def train(request: Request) -> Trained:
                 (machine_of(request, task, position) for position, task in enumerate(plan)),
                 collect,
                 request.limits,
-                request.n_threads,
+                min(request.n_threads, len(plan)),
                 request.observers,
                 trained.outcome,
             )
