@@ -24,7 +24,6 @@ from multimargin.linear.training import Interrupted, Request, Trained, choose_so
 from multimargin.problems.formulations import PAIRWISE
 from multimargin.reductions.pairwise import rounds_of_elimination, votes_with_confidence
 
-
 # Attributes that only fit can set.
 _CERTIFIED = (
     "dual_coef_",

@@ -17,8 +17,8 @@ import scipy.sparse as sp
 from multimargin import _core
 from multimargin.problems.formulations import Formulation
 
-# About 50 ms of multiply-adds: what one call into the core may spend, so that Ctrl-C and progress live.
-BUDGET = 1.5e8
+# Multiply-adds that one call into the core may spend: well below 50 ms of work, so that Ctrl-C and progress live.
+BUDGET = 8e7
 _TINY = 1e-300
 _LARGE = 1 << 29  # bytes
 

@@ -26,6 +26,8 @@ _SMALLEST_KAPPA = 0.02  # in the same unit; smaller ones are as good as none
 _PATIENCE = 25  # stages
 _SHRUNK_EFFORT = 5.0  # paper 000: shrunk loops may cost five full ones
 _SHRUNK_EFFORT_ACCELERATED = 1.0
+# Epochs between certificates that nothing else asks for: for the history, and for Ctrl-C to leave one behind.
+_CERTIFY_EVERY = 25.0
 # float32 cannot see smaller violations than this; nor is it used for smaller target gaps or odd scales.
 _FLOAT32_VIOLATION = 1e-5
 _FLOAT32_GAP = 1e-5
@@ -60,6 +62,7 @@ class SequentialDual:
             self.tolerance = max(self.tolerance, options.tol)
         self.certify_below = self._first_certificate() if options.stopping == "gap" else 0.0
         self.failed_certificates = 0
+        self.certified_at = 0.0  # epochs
         self.smallest_kappa = 0.0
         self.gap_to_halve = np.inf
         self.stages_left = _PATIENCE
@@ -109,9 +112,14 @@ class SequentialDual:
             self.converged = certified.worst_gap <= options.tol
             if not self.converged:
                 self._certificate_failed(machine, passes[-1].worst_gap, certified.worst_gap)
+        elif stopped == "budget" and machine.epochs - self.certified_at >= _CERTIFY_EVERY:
+            certified = machine.certify()
+            self.converged = options.stopping == "gap" and certified.worst_gap <= options.tol
         elif stopped == "tolerance":
             certified = self._tolerance_met(machine, passes[-1].worst_gap)
         self.done = self.done or self.converged
+        if certified is not None:
+            self.certified_at = machine.epochs
         if certified is not None and records:
             records[-1] = records[-1]._replace(primal=certified.primal, dual=certified.dual, gap=certified.gap)
         return records
