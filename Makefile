@@ -8,15 +8,18 @@ SOURCES := $(shell find src -name '*.py' -o -name '*.pyi' -o -name '*.hpp' -o -n
 
 # One stamp for each set of extras: the package is built and installed anew when a source changed.
 $(VENV)/pip.stamp:
+	@echo "Making an environment in $(VENV)"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	touch $@
 
 $(VENV)/demo.stamp: $(VENV)/pip.stamp $(SOURCES)
+	@echo "Compiling and installing multimargin (a minute or two)"
 	$(BIN)/python -m pip install --quiet ".[progress]"
 	touch $@
 
 $(VENV)/test.stamp: $(VENV)/pip.stamp $(SOURCES)
+	@echo "Compiling and installing multimargin (a minute or two)"
 	$(BIN)/python -m pip install --quiet ".[test]" --config-settings=cmake.define.MULTIMARGIN_WERROR=ON
 	touch $@
 

@@ -172,13 +172,13 @@ def test_many_lanes_lane_by_lane(policy, squared):
     np.testing.assert_allclose(found[0][2], found[1][2], atol=1e-4)
 
 
-# Teams: several blocks, visited by as many threads in lockstep
+# Teams: several blocks, visited by as many threads in lockstep (see also test_team.py)
 
 
-def team_of(problem, size, *, rows=None, pooled=False, seed=0):
-    rows = _core.Rows.dense(problem.X, False, 0.0) if rows is None else rows
+def team_of(problem, size, pooled=False):
+    rows = _core.Rows.dense(problem.X, False, 0.0)
     parts = np.array_split(np.arange(len(problem.X)), size)
-    return [problem.block(rows=rows, which=part, pooled=pooled, seed=seed + t) for t, part in enumerate(parts)]
+    return [problem.block(rows=rows, which=part, pooled=pooled, seed=t) for t, part in enumerate(parts)]
 
 
 @every_layout
@@ -201,36 +201,6 @@ def test_teams_reach_the_same_optimum(policy, pooled, squared):
     best, _ = optimum(problem)
     assert primal_objective(problem, W) == pytest.approx(best, rel=1e-4)
     assert dual_objective(problem, a) == pytest.approx(best, rel=1e-4)
-
-
-@pytest.mark.parametrize("storage", ["csr", "dense_with_zeros"])
-@pytest.mark.parametrize("lanes", [5, 300])
-def test_teams_share_features_of_every_storage(storage, lanes):
-    """Each thread moves its own range of features; the intercept belongs to the last."""
-    problem = problem_of("crammer_singer", False, lanes=lanes, n_features=20)
-    problem.X[np.random.default_rng(0).random(problem.X.shape) < 0.5] = 0
-    csr = sp.csr_array(problem.X)
-    rows = {
-        "csr": lambda: _core.Rows.csr(csr.data, csr.indices, csr.indptr, 20, 2.0),
-        "dense_with_zeros": lambda: _core.Rows.dense(problem.X, True, 2.0),
-    }[storage]()
-    blocks, weights = team_of(problem, 3, rows=rows, pooled=True), _core.Weights(21, lanes, False)
-    run(_core.Passes(blocks), weights, max_epochs=4.0, permute=True, shrinking=True, tolerance=1e-9)
-    a = np.vstack([duals_of(block, lanes) for block in blocks])
-    whole = np.column_stack([problem.X, np.full(60, 2.0)])
-    np.testing.assert_allclose(weights.array[:, :lanes].T, a.T @ whole, atol=1e-10)
-    assert np.abs(a).max() > 0.1
-
-
-def test_teams_do_not_depend_on_timing():
-    problem = problem_of("weston_watkins", False)
-
-    def trained():
-        blocks, weights = team_of(problem, 3, pooled=True, seed=4), problem.weights()
-        run(_core.Passes(blocks), weights, max_epochs=5.0, permute=True, shrinking=True, tolerance=1e-9)
-        return weights.array.tobytes(), *(duals_of(block, 5).tobytes() for block in blocks)
-
-    assert len({trained() for _ in range(4)}) == 1
 
 
 @every_loss
@@ -419,14 +389,15 @@ def test_extrapolation():
     Z = moved + 0.5 * (moved - start)
     np.testing.assert_allclose(weights.array, (3 * Z + V) / 4, rtol=1e-12)
     np.testing.assert_allclose(weights.squared_norms()[1], (V**2).sum(axis=0)[:5], rtol=1e-12)
-    weights.array[:] = V
-    weights.from_rebuilt()
-    np.testing.assert_allclose(weights.array, (3 * Z + V) / 4, rtol=1e-12)
+    mean = _core.Weights(3, 5, False)
+    weights.averaged(mean)
+    np.testing.assert_allclose(mean.array[:, :5], (((3 * Z + V) / 4 + moved) / 2)[:, :5], rtol=1e-12)
     weights.set_kappa(0.0)
     np.testing.assert_allclose(weights.array, V, rtol=1e-12)
     weights.extrapolate(0.5)
-    weights.from_rebuilt()
     np.testing.assert_allclose(weights.array, V, rtol=1e-12)
+    weights.averaged(mean)
+    np.testing.assert_array_equal(mean.array[:, :5], weights.array[:, :5])
 
 
 @every_layout
@@ -548,16 +519,10 @@ def test_set_duals_refuses_what_does_not_fit(lane, indptr, error, pooled):
         block_with(pooled=pooled).set_duals(np.ones(2), np.array(lane, np.int32), np.array(indptr, np.int64))
 
 
-def test_passes_refuse_what_is_no_team():
-    rows = _core.Rows.dense(np.ones((2, 3)), False, 0.0)
-    block = block_with(rows=rows)
-    with pytest.raises(ValueError, match="need a block"):
-        _core.Passes([])
-    others = dict(formulation="weston_watkins"), dict(squared=True), dict(lanes=4)
-    for other in (block_with(), *(block_with(rows=rows, **changes) for changes in others)):
-        with pytest.raises(ValueError, match="share rows and problem"):
-            _core.Passes([block, other])
-    with pytest.raises(ValueError):  # two threads would write the same duals
+def test_a_block_is_no_partner_of_itself():
+    """Two threads would write the same duals."""
+    block = block_with()
+    with pytest.raises(ValueError):
         _core.Passes([block, block])
 
 

@@ -140,6 +140,19 @@ def test_a_few_rows_are_enough(formulation, loss, solver, n_samples):
 
 
 @every_formulation
+@every_loss
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_wide_separable_rows_converge_by_default(formulation, loss, n_classes):
+    """More features than rows: the passes overshoot the margins, and all duals fall back to zero on the way."""
+    X, y = np.random.default_rng(0).normal(size=(30, 200)), np.arange(30) % n_classes
+    model = LinearSVM(formulation, loss).fit(X, y)
+    assert model.converged_ and max(model.dual_gap_, model.worst_gap_) <= 1e-3
+    assert model.score(X, y) == 1
+    plain = fit(X, y, formulation, loss, solver="sdm", fit_intercept=True)
+    assert model.primal_objective_ == pytest.approx(plain.primal_objective_, rel=2e-3)
+
+
+@every_formulation
 @pytest.mark.parametrize("solver_options", [dict(restricted_step=False), dict(permutation=False)])
 @pytest.mark.parametrize("switches", [dict(shrinking=False), dict(cooling=False), dict(shrinking=False, cooling=False)])
 def test_heuristics_do_not_move_the_optimum(formulation, solver_options, switches):

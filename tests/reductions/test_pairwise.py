@@ -177,9 +177,9 @@ def test_dag_asks_the_machines_of_one_vs_one():
 
 
 def test_signs_and_order_are_libsvms():
-    X, y = overlapping()
+    X, y = load_iris(return_X_y=True)
     model = LinearSVM("one_vs_one", decision_function_shape="ovo", tol=1e-5).fit(X, y)
     theirs = SVC(kernel="linear", decision_function_shape="ovo").fit(X, y)
     ours, libsvm = model.decision_function(X), theirs.decision_function(X)
-    for machine in range(6):
-        assert np.corrcoef(ours[:, machine], libsvm[:, machine])[0, 1] > 0.7
+    for machine in range(3):
+        assert np.corrcoef(ours[:, machine], libsvm[:, machine])[0, 1] > 0.9

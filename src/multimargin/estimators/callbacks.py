@@ -40,6 +40,8 @@ def _plain(callback) -> Observer:
 @contextmanager
 def observed(model, X, y, sample_weight, request: Request) -> Iterator[list[Observer]]:
     """The observers of one fit."""
+    if model.callbacks is not None and not isinstance(model.callbacks, list | tuple):
+        raise TypeError(f"callbacks must be a list, got {model.callbacks!r}")
     given = list(model.callbacks or [])
     for callback in given:
         if not callable(callback) and not _is_sklearn(callback):

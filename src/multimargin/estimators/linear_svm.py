@@ -35,6 +35,8 @@ _CERTIFIED = (
     "converged_",
     "history_",
     "_dual_caps",
+    "_dual_labels",
+    "_dual_problem",
 )
 
 
@@ -67,7 +69,7 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
     stopping : {"gap", "violation"}
         "violation" is the papers' criterion, in units of the margin.
     max_iter : int
-        Most passes over the data.
+        Most epochs. An epoch is as many visits as there are rows: one full pass, or several shrunk ones.
     time_limit : float or None
         Most seconds to train; the last model is certified and kept.
     fit_intercept : bool
@@ -110,7 +112,7 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
     support_ : ndarray
         Training rows with a non-zero dual.
     n_iter_ : int
-        Passes over the data (of the longest machine).
+        Epochs (of the longest machine).
     primal_objective_, dual_objective_ : float
         Upper and lower bound of the optimal objective.
     dual_gap_ : float
@@ -119,8 +121,8 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
         The largest relative gap of any class or pair that is a problem of its own; else ``dual_gap_``.
     converged_ : bool
     history_ : structured ndarray
-        One record an epoch: machine, epoch, seconds, violation, active_rows, solver, and primal, dual, gap where
-        they were certified (else NaN).
+        One record a pass: machine, epoch (the number of the pass), seconds, violation, active_rows, solver, and
+        primal, dual, gap where they were certified (else NaN).
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -210,19 +212,19 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
         previous_classes = getattr(self, "classes_", None)
         self.classes_, encoded = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"LinearSVM needs at least 2 classes; y has only one class, {self.classes_[0]!r}")
+            raise ValueError(f"LinearSVM needs at least 2 classes; y has only one class, {self.classes_[0]}")
         cap = self._caps(X, encoded, sample_weight)
         request = self._request(X, encoded, cap)
         if self.warm_start and previous_classes is not None and np.array_equal(previous_classes, self.classes_):
-            request.start_duals = self._scaled_duals(cap, request)
+            request.start_duals = self._scaled_duals(cap, encoded)
         with observed(self, X, y, sample_weight, request) as observers:
             request.observers = observers
             try:
                 trained = train(request)
             except Interrupted as interrupt:
-                self._store(interrupt.trained, cap)
+                self._store(interrupt.trained, cap, encoded)
                 raise KeyboardInterrupt from None
-        self._store(trained, cap)
+        self._store(trained, cap, encoded)
         self._warn_unless_converged(trained)
         return self
 
@@ -244,6 +246,10 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
         self
         """
         check_linear(self)
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' cannot be known in partial_fit: pass a dict, or sample_weight to every call"
+            )
         first = not hasattr(self, "coef_")
         X, y = self._validated(X, y, reset=first)
         check_classification_targets(y)
@@ -252,7 +258,7 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
                 raise ValueError("classes must be passed on the first call to partial_fit")
             self.classes_ = np.unique(classes)
             if len(self.classes_) < 2:
-                raise ValueError(f"LinearSVM needs at least 2 classes; got only one class, {self.classes_[0]!r}")
+                raise ValueError(f"LinearSVM needs at least 2 classes; got only one class, {self.classes_[0]}")
         elif classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
             raise ValueError(
                 f"classes={classes!r} is not the same as on the last call to partial_fit: {self.classes_!r}"
@@ -318,7 +324,8 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
         Returns
         -------
         sparse array of shape (n_samples, n_classes)
-            Zero at a row's own label. ``label_doubt().sum(axis=1)`` ranks the rows.
+            Zero at a row's own label. A row whose largest share is near 1 is a suspect; many may tie there, and
+            those on which the other class scores highest above the label come first.
         """
         check_is_fitted(self)
         if self.formulation not in ("crammer_singer", "weston_watkins") or self.loss != "hinge":
@@ -417,19 +424,22 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
     def _n_lanes(self) -> int:
         return n_lanes(self.formulation, len(self.classes_))
 
-    def _scaled_duals(self, cap, request):
-        """The last fit's duals, made feasible for the new caps: alpha scales with C."""
+    def _scaled_duals(self, cap, encoded):
+        """The last fit's duals, if they are duals of this problem; feasible for the new caps, as alpha scales with C."""
         duals = getattr(self, "dual_coef_", None)
-        if duals is None or duals.shape != (len(cap), self._n_lanes()):
+        if duals is None or self._dual_problem != (self.formulation, self.loss, duals.shape):
+            return None
+        if duals.shape != (len(cap), self._n_lanes()) or not np.array_equal(self._dual_labels, encoded):
             return None
         factor = np.divide(cap, self._dual_caps, out=np.zeros_like(cap), where=self._dual_caps > 0)
         return sp.csr_array(duals.multiply(factor[:, None]))
 
-    def _store(self, trained: Trained, cap: np.ndarray) -> None:
+    def _store(self, trained: Trained, cap: np.ndarray, encoded: np.ndarray) -> None:
         outcome = trained.outcome
         self._hold(trained.W)
         self.dual_coef_ = trained.dual_coef
-        self._dual_caps = cap
+        self._dual_caps, self._dual_labels = cap, encoded
+        self._dual_problem = (self.formulation, self.loss, trained.dual_coef.shape)
         self.support_ = np.flatnonzero(np.diff(trained.dual_coef.indptr))
         self.primal_objective_ = trained.primal
         self.dual_objective_ = trained.dual
@@ -442,18 +452,19 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
     def _warn_unless_converged(self, trained: Trained) -> None:
         if trained.outcome.converged:
             return
+        easier = f"scale the features, lower C={self.C:g} or raise tol"
         what = {
-            "max_iter": f"after max_iter={self.max_iter} passes; raise max_iter",
-            "time_limit": f"after time_limit={self.time_limit} s; raise time_limit",
+            "max_iter": f"after max_iter={self.max_iter} epochs; raise max_iter, {easier}",
+            "time_limit": f"after time_limit={self.time_limit} s; raise time_limit, {easier}",
             "callback": "because a callback said so",
-            "precision": "because float64 cannot do better; raise tol or scale the features",
+            "precision": f"because float64 cannot do better; {easier}",
         }[trained.outcome.stopped_by]
         if self.stopping == "violation":
             reached = f"the relative duality gap is {self.dual_gap_:.2g} and the violation is still above {self.tol:g}"
         else:
             reached = f"the relative duality gap is {max(self.dual_gap_, self.worst_gap_):.2g}, the target {self.tol:g}"
         warnings.warn(
-            f"LinearSVM stopped {what}, scale the features, lower C={self.C:g} or raise tol: {reached}",
+            f"LinearSVM stopped {what}: {reached}",
             ConvergenceWarning,
             stacklevel=4,
         )

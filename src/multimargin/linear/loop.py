@@ -89,7 +89,7 @@ def solve(
 ) -> None:
     """Train machines until all have converged or a limit is met.
 
-    Machines are taken from the iterable when a thread is free for them and handed to ``collect(position,
+    Machines are taken from the iterable when a thread is free for them (none after a limit) and handed to ``collect(position,
     machine)``, with a certificate, when they are finished; so only ``n_threads`` of them are alive at a time.
     On KeyboardInterrupt those alive are collected as they were last certified, ``outcome`` says how far they came,
     and the interrupt is raised again.
@@ -98,6 +98,7 @@ def solve(
     waiting = enumerate(machines)
     alive: dict[int, Machine] = {}  # by position
     jobs: dict[Future, int] = {}
+    last_record: dict[int, int] = {}  # of a position, in the history
     executor: Executor = _Inline() if n_threads == 1 else ThreadPoolExecutor(n_threads)
 
     def submit(position: int, machine: Machine) -> None:
@@ -106,7 +107,7 @@ def solve(
         jobs[job] = position
 
     def finish(position: int, machine: Machine, why: str) -> None:
-        outcome.n_iter = max(outcome.n_iter, ceil(machine.epochs))
+        outcome.n_iter = max(outcome.n_iter, min(ceil(machine.epochs), limits.max_iter))
         if not machine.algorithm.converged:
             outcome.converged = False
             if outcome.stopped_by in ("converged", "precision"):
@@ -128,19 +129,19 @@ def solve(
                         machine.n_passes += 1
                         machine.epochs += record.active_rows / max(1, machine.examples.n)
                         epoch = Epoch(position, machine.n_passes, time.perf_counter() - started, record)
+                        last_record[position] = len(outcome.history)
                         outcome.history.append(epoch.as_tuple())
-                        for observer in observers:
-                            if observer(epoch, machine):
-                                stop = stop or "callback"
+                        if not stop and any([observer(epoch, machine) for observer in observers]):
+                            stop = "callback"
                     if limits.time_limit is not None and time.perf_counter() - started > limits.time_limit:
                         stop = stop or "time_limit"
                     why = stop or ("max_iter" if machine.epochs >= limits.max_iter else "")
                     if machine.algorithm.done or why:
                         if not machine.algorithm.converged:
-                            _certify_last(machine, outcome)
+                            _certify_last(machine, outcome, last_record.get(position))
                         finish(position, machine, why or "precision")
                         del alive[position]
-                        for following in _first(waiting, 1):
+                        for following in _first(waiting, 0 if stop else 1):
                             submit(*following)
                     else:
                         submit(position, machine)
@@ -163,12 +164,11 @@ def _first(waiting: Iterator, n: int) -> Iterator:
         yield item
 
 
-def _certify_last(machine: Machine, outcome: Outcome) -> None:
+def _certify_last(machine: Machine, outcome: Outcome, record: int | None) -> None:
     """A machine that stopped for another reason still says how far it came; perhaps far enough."""
     certified = machine.certify()
     algorithm = machine.algorithm
     if algorithm.stopping == "gap":
         algorithm.converged = certified.worst_gap <= algorithm.tol
-    if outcome.history:
-        last = outcome.history[-1]
-        outcome.history[-1] = (*last[:6], certified.primal, certified.dual, certified.gap)
+    if record is not None:
+        outcome.history[record] = (*outcome.history[record][:6], certified.primal, certified.dual, certified.gap)

@@ -21,6 +21,7 @@ from multimargin.problems.formulations import Formulation
 BUDGET = 8e7
 _TINY = 1e-300
 _LARGE = 1 << 29  # bytes
+_ROUNDING = 1e-7  # by which a dual value may exceed the primal value, relative
 
 
 class PassRecord(NamedTuple):
@@ -193,6 +194,8 @@ class Machine:
         primal = 0.5 * w_norms + loss + share
         lower = -(0.5 * v_norms + dual) + share
         worst = float(np.max((primal - lower) / np.maximum(np.abs(primal), _TINY)))
+        if worst < -_ROUNDING or np.sum(primal) < np.sum(lower) - _ROUNDING * abs(np.sum(primal)):
+            raise RuntimeError("a dual value above the primal value: alpha is not feasible; please report this")
         scale = self.problem.objective_scale
         fresh = Certificate(W, scale * float(primal.sum()), scale * float(lower.sum()), max(worst, 0.0))
         if before is not None and n_parts == 1:

@@ -12,6 +12,7 @@ from multimargin.linear.training import Request, machine_of, tasks
 def visit_once(request: Request, W: np.ndarray) -> None:
     """One pass over the rows of a request, in their order, from duals of zero; moves the padded W in place."""
     request.n_threads = 1
+    request.solver = "sdm"
     request.options = SdmOptions(shrinking=False, permutation=False)
     for position, task in enumerate(tasks(request)):
         machine = machine_of(request, task, position)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,8 @@ def choose_solver(rows: _core.Rows, lanes: int, formulation_name: str, stopping:
         return "sdm"
     joint = lanes if formulation_name not in (*PAIRWISE, "one_vs_rest") else 1
     size = joint * rows.n_weights
-    if size <= _NEWTON_SIZE and rows.n_rows * size * size <= _NEWTON_WORK:
+    systems = {"one_vs_rest": lanes, "one_vs_one": sqrt(2 * lanes), "dag": sqrt(2 * lanes)}.get(formulation_name, 1)
+    if size <= _NEWTON_SIZE and systems * rows.n_rows * size * size <= _NEWTON_WORK:
         return "newton"
     return "sdm" if 4 * joint * rows.n_weights > _LARGE_WEIGHTS else "accelerated_sdm"
 
@@ -130,9 +132,10 @@ def train(request: Request) -> Trained:
     parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # (row, lane, value) of the duals
     trained = Trained(np.empty((0, 0)), lanes, sp.csr_array((n_samples, lanes)), 0.0, 0.0, 0.0, Outcome())
     plan = list(tasks(request))
+    untrained = dict(enumerate(plan))
 
     def collect(position: int, machine: Machine) -> None:
-        columns = plan[position].columns
+        columns = untrained.pop(position).columns
         certificate = machine.certificate
         if certificate is not None:
             trained.primal += certificate.primal
@@ -163,8 +166,8 @@ def train(request: Request) -> Trained:
                 trained.outcome,
             )
     except KeyboardInterrupt as interrupt:
-        raise Interrupted(_finished(trained, parts, request.rows.n_weights)) from interrupt
-    return _finished(trained, parts, request.rows.n_weights)
+        raise Interrupted(_finished(trained, parts, untrained, request)) from interrupt
+    return _finished(trained, parts, untrained, request)
 
 
 def _blas_threads(request: Request) -> Any:
@@ -176,9 +179,14 @@ def _blas_threads(request: Request) -> Any:
     return threadpool_limits(limits=request.n_threads, user_api="blas")
 
 
-def _finished(trained: Trained, parts: list, n_weights: int) -> Trained:
+def _finished(trained: Trained, parts: list, untrained: dict[int, Task], request: Request) -> Trained:
+    for task in untrained.values():  # stopped before their turn: weights and duals of zero, a relative gap of 1
+        problem = task.problem
+        at_zero = problem.objective_scale * problem.cap_scale * problem.loss_of_zero_row
+        trained.primal += at_zero * float(request.cap[task.row].sum())
+        trained.worst_gap = np.fmax(trained.worst_gap, 1.0)
     if not trained.W.size:
-        trained.W = padded_weights(n_weights, trained.n_lanes)
+        trained.W = padded_weights(request.rows.n_weights, trained.n_lanes)
     if parts:
         row, lane, value = (np.concatenate(column) for column in zip(*parts, strict=True))
         trained.dual_coef = sp.csr_array(sp.coo_array((value, (row, lane)), shape=trained.dual_coef.shape))
