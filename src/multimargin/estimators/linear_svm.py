@@ -425,7 +425,7 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
         return n_lanes(self.formulation, len(self.classes_))
 
     def _scaled_duals(self, cap, encoded):
-        """The last fit's duals, if they are duals of this problem; feasible for the new caps, as alpha scales with C."""
+        """The last fit's duals, if they are duals of this problem, scaled with C to be feasible."""
         duals = getattr(self, "dual_coef_", None)
         if duals is None or self._dual_problem != (self.formulation, self.loss, duals.shape):
             return None

@@ -89,8 +89,8 @@ def solve(
 ) -> None:
     """Train machines until all have converged or a limit is met.
 
-    Machines are taken from the iterable when a thread is free for them (none after a limit) and handed to ``collect(position,
-    machine)``, with a certificate, when they are finished; so only ``n_threads`` of them are alive at a time.
+    Machines are taken from the iterable when a thread is free for them, none after a limit, and handed to
+    ``collect(position, machine)``, with a certificate, when they are finished; so only ``n_threads`` are alive.
     On KeyboardInterrupt those alive are collected as they were last certified, ``outcome`` says how far they came,
     and the interrupt is raised again.
     """
@@ -131,8 +131,8 @@ def solve(
                         epoch = Epoch(position, machine.n_passes, time.perf_counter() - started, record)
                         last_record[position] = len(outcome.history)
                         outcome.history.append(epoch.as_tuple())
-                        if not stop and any([observer(epoch, machine) for observer in observers]):
-                            stop = "callback"
+                        said = [observer(epoch, machine) for observer in observers] if not stop else []
+                        stop = "callback" if any(said) else stop
                     if limits.time_limit is not None and time.perf_counter() - started > limits.time_limit:
                         stop = stop or "time_limit"
                     why = stop or ("max_iter" if machine.epochs >= limits.max_iter else "")
@@ -145,6 +145,8 @@ def solve(
                             submit(*following)
                     else:
                         submit(position, machine)
+            if stop and next(waiting, None) is not None:  # some never had their turn
+                outcome.converged, outcome.stopped_by = False, stop
         except KeyboardInterrupt:
             for machine in alive.values():
                 machine.cancelled = True

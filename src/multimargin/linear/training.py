@@ -24,7 +24,7 @@ from multimargin.reductions.pairwise import pairs
 _DUAL_BYTES = 1 << 29
 # Newton's systems of this size, and this many multiply-adds to set them up, are cheaper than many passes.
 _NEWTON_SIZE = 150
-_NEWTON_WORK = 5e7
+_NEWTON_WORK = 1e8
 # The accelerated loop keeps three copies of W; of larger ones (bytes) it keeps but one, and is plain.
 _LARGE_WEIGHTS = 1 << 28
 # Fewer examples than this are not worth another thread.
