@@ -42,8 +42,13 @@ template <class I> void check_csr(const I *indices, const I *indptr, Index n_row
                                   .c_str());
 }
 
+void check_intercept(double intercept) {
+  if (!std::isfinite(intercept)) throw nb::value_error("the intercept's feature must be finite");
+}
+
 template <class X, class I>
 PyRows csr_rows(In<X> values, In<I> indices, In<I> indptr, Index n_features, double intercept) {
+  check_intercept(intercept);
   if (n_features < 0) throw nb::value_error("n_features is negative");
   if (indptr.shape(0) < 1) throw nb::value_error("CSR indptr is empty");
   if (values.shape(0) != indices.shape(0)) throw nb::value_error("CSR data and indices differ in length");
@@ -56,8 +61,9 @@ PyRows csr_rows(In<X> values, In<I> indices, In<I> indptr, Index n_features, dou
 }
 
 template <class X> PyRows dense_rows(In2<X> values, bool skip_zeros, double intercept) {
+  check_intercept(intercept);
   const Index n_rows = static_cast<Index>(values.shape(0)), n_features = static_cast<Index>(values.shape(1));
-  if (n_features > 1 && values.stride(1) != 1) throw nb::value_error("dense rows must be contiguous");
+  if (n_rows > 0 && n_features > 1 && values.stride(1) != 1) throw nb::value_error("dense rows must be contiguous");
   if (skip_zeros && n_features > 2147483647) throw nb::value_error("too many features for a dense array");
   PyRows out{{skip_zeros ? mm::Layout::dense_with_zeros : mm::Layout::dense, sizeof(X) == 4, values.data(), nullptr,
               nullptr, n_rows, n_features, static_cast<Index>(values.stride(0)), intercept, nullptr},
@@ -129,7 +135,7 @@ struct PyBlock {
 };
 
 struct PyPasses {
-  nb::list blocks;
+  std::vector<nb::object> blocks;
   mm::Passes passes;
 };
 
@@ -185,7 +191,7 @@ NB_MODULE(_core, m) {
             mm::kernels().scores(self.rows, {const_cast<void *>(W.data()), single, stride}, own.scratch, begin, end,
                                  lanes, padded_scores.data(), out.data());
           },
-          "W"_a, "out"_a, "begin"_a, "out = the first columns of X[begin:begin + len(out)] @ W, W padded.");
+          "W"_a.noconvert(), "out"_a.noconvert(), "begin"_a, "out = the first columns of X[begin:begin + len(out)] @ W, W padded.");
 
   nb::class_<mm::Weights>(m, "Weights", "Feature-major W, padded, and the state of its acceleration.")
       .def(
@@ -198,7 +204,14 @@ NB_MODULE(_core, m) {
       .def_prop_ro("lanes", &mm::Weights::lanes)
       .def_prop_ro("single_precision", &mm::Weights::single_precision)
       .def_prop_ro("kappa", &mm::Weights::kappa)
-      .def("set_kappa", &mm::Weights::set_kappa, "kappa"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "set_kappa",
+          [](mm::Weights &self, double kappa) {
+            if (!(kappa >= 0 && std::isfinite(kappa))) throw nb::value_error("kappa must be finite and not negative");
+            nb::gil_scoped_release release;
+            self.set_kappa(kappa);
+          },
+          "kappa"_a)
       .def("extrapolate", &mm::Weights::extrapolate, "beta"_a, nb::call_guard<nb::gil_scoped_release>())
       .def(
           "averaged",
@@ -308,7 +321,7 @@ NB_MODULE(_core, m) {
             dual.resize(loss.size());
             return nb::make_tuple(owned_array(std::move(loss)), owned_array(std::move(dual)));
           },
-          "weights"_a, "begin"_a, "curvature"_a, "out"_a,
+          "weights"_a, "begin"_a, "curvature"_a, "out"_a.noconvert(),
           "Proximal minimisers around alpha at the scores of W, with the sums of loss (at W) and dual terms (at out).")
       .def_prop_ro(
           "alpha",
@@ -355,6 +368,10 @@ NB_MODULE(_core, m) {
             for (std::size_t c = 0; c < lane.shape(0); ++c)
               if (lane.data()[c] < 0 || lane.data()[c] >= self.block->problem().lanes)
                 throw nb::index_error("lane of a dual out of range");
+            for (Index e = 0; e < n; ++e)
+              for (Index c = indptr.data()[e] + 1; c < indptr.data()[e + 1]; ++c)
+                if (lane.data()[c] <= lane.data()[c - 1])
+                  throw nb::value_error("lanes of an example's duals must increase");
             self.block->import_duals(indptr.data(), lane.data(), value.data());
           },
           "data"_a, "indices"_a, "indptr"_a);
@@ -364,8 +381,12 @@ NB_MODULE(_core, m) {
           "__init__",
           [](PyPasses *self, nb::list blocks) {
             std::vector<mm::Block *> inner;
+            std::vector<nb::object> kept;
             for (nb::handle item : blocks) {
               PyBlock &block = nb::cast<PyBlock &>(item);
+              for (const mm::Block *known : inner)
+                if (known == block.block.get()) throw nb::value_error("a block can be in a team only once");
+              kept.push_back(nb::borrow(item));
               if (!inner.empty()) {
                 const mm::Block &first = *inner[0];
                 if (block.rows != nb::cast<PyBlock &>(blocks[0]).rows ||
@@ -377,7 +398,7 @@ NB_MODULE(_core, m) {
               inner.push_back(block.block.get());
             }
             if (inner.empty()) throw nb::value_error("passes need a block");
-            new (self) PyPasses{blocks, mm::Passes(inner)};
+            new (self) PyPasses{std::move(kept), mm::Passes(inner)};
           },
           "blocks"_a)
       .def(
@@ -386,6 +407,7 @@ NB_MODULE(_core, m) {
              double max_epochs, bool shrinking, bool permute, double shrunk_effort, double momentum) {
             const PyBlock &first = nb::cast<const PyBlock &>(self.blocks[0]);
             check_pair(*first.block, weights, *first.rows);
+            if (!(budget > 0) || !(max_epochs >= 0)) throw nb::value_error("budget and max_epochs must be positive");
             std::vector<mm::PassRecord> records;
             mm::Stopped stopped;
             {

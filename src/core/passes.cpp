@@ -143,8 +143,8 @@ Stopped Passes::run(Weights &weights, const RunOptions &options, std::vector<Pas
     }
     Index longest = 0;
     for (const Block *block : blocks_) longest = std::max(longest, block->visits_left());
-    const Index affordable = static_cast<Index>(std::max(budget, 0.0) / cost_of_row_) / static_cast<Index>(blocks_.size());
-    const Index rounds = std::min(longest, affordable + 1);
+    const double affordable = std::max(budget, 0.0) / (cost_of_row_ * static_cast<double>(blocks_.size())) + 1;
+    const Index rounds = affordable < static_cast<double>(longest) ? static_cast<Index>(affordable) : longest;
     if (rounds > 0) visit(weights, rounds);
     budget -= static_cast<double>(rounds) * static_cast<double>(blocks_.size()) * cost_of_row_;
     if (rounds < longest) return Stopped::budget;
@@ -156,11 +156,15 @@ Stopped Passes::run(Weights &weights, const RunOptions &options, std::vector<Pas
     if (full_) {
       const bool met = record.violation < options.tolerance;
       next_full_ = !options.shrinking || met;
-      if (met) return Stopped::tolerance;
-      if (record.worst_gap <= options.certify_below) return Stopped::certify;
+      if (!met && record.worst_gap <= options.certify_below) return Stopped::certify;
+      if (met) {
+        weights.extrapolate(options.momentum); // this stage is over, or Z would never move again
+        return Stopped::tolerance;
+      }
     } else {
       shrunk_effort_ += effort;
-      next_full_ = record.violation < options.tolerance || shrunk_effort_ >= options.shrunk_effort;
+      next_full_ =
+          record.visited == 0 || record.violation < options.tolerance || shrunk_effort_ >= options.shrunk_effort;
     }
     if (next_full_) weights.extrapolate(options.momentum);
     if (budget <= 0) return Stopped::budget;

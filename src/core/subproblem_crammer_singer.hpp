@@ -58,23 +58,32 @@ template <bool Squared> struct CrammerSinger {
     const double violation = larger(horizontal_max(top) - lowest, 0.0);
     if (!(violation > threshold)) return {violation, false, false};
 
-    // B, and D_y in the lane of y (hinge) or nothing there (squared hinge).
+    // B less its largest value (so that A C is not lost beside large scores), and in the lane of y D_y (hinge) or
+    // nothing (squared hinge).
     const double A = e.curvature;
     const double room = A * e.cap;
     const double ratio = A / (A + diagonal);
-    const double By = raw - A * a[y];
-    double highest = -kInfinity;
-    {
-      Double4 high = splat<Double4>(-kInfinity);
-      s[y] = raw;
-      for (Index m = 0; m < e.lanes; m += 4) {
-        const Double4 B = load<Double4>(s + m) - A * load<Double4>(a + m);
-        store(s + m, B);
-      }
-      s[y] = Squared ? -kInfinity : By + room;
-      for (Index m = 0; m < e.lanes; m += 4) high = larger(high, load<Double4>(s + m));
-      highest = horizontal_max(high);
+    s[y] = raw;
+    Double4 high = splat<Double4>(-kInfinity);
+    for (Index m = 0; m < e.lanes; m += 4) {
+      const Double4 B = load<Double4>(s + m) - A * load<Double4>(a + m);
+      store(s + m, B);
+      high = larger(high, B);
     }
+    const double shift = horizontal_max(high);
+    const double By = s[y] - shift;
+    s[y] = -kInfinity;
+    high = splat<Double4>(-kInfinity);
+    for (Index m = 0; m < e.lanes; m += 4) {
+      const Double4 B = load<Double4>(s + m) - shift;
+      store(s + m, B);
+      high = larger(high, B);
+    }
+    if (!Squared) {
+      s[y] = By + room;
+      high = larger(high, splat<Double4>(s[y]));
+    }
+    const double highest = horizontal_max(high);
 
     double beta = Squared ? (highest + ratio * By) / (1 + ratio) : highest - room;
     if (Squared && !(beta > By)) beta = By; // no other class reaches this one: all duals are zero

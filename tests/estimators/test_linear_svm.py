@@ -410,15 +410,23 @@ def test_random_state_is_the_order_of_visits(digits):
     np.testing.assert_array_equal(LinearSVM(random_state=np.random.RandomState(1)).fit(X, y).coef_, one.coef_)
 
 
-@pytest.mark.parametrize("n_jobs", [2, 3, -1])
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("solver", ["sdm", "accelerated_sdm"])
+@pytest.mark.parametrize("n_jobs", [2, 3])
 @every_formulation
 @every_loss
-def test_threads_reach_the_same_optimum(digits, formulation, loss, n_jobs):
-    X, y = digits[0][:400], digits[1][:400]
-    options = {"C": 0.1, "tol": 1e-4}
-    threaded = LinearSVM(formulation, loss, n_jobs=n_jobs, **options).fit(X, y)
-    assert_same_optimum(threaded, LinearSVM(formulation, loss, **options).fit(X, y))
-    assert threaded.primal_objective_ == pytest.approx(primal(threaded, X, y, np.full(len(y), 0.1)), rel=1e-10)
+def test_threads_reach_the_same_optimum_and_always_the_same_bits(digits, formulation, loss, n_jobs, solver, convert):
+    """Enough rows that threads share one machine, and enough pairs that they finish in any order."""
+    X, y = digits
+    options = {"C": 0.05, "tol": 1e-2, "solver": solver}
+    threaded, again = (LinearSVM(formulation, loss, n_jobs=n_jobs, **options).fit(convert(X), y) for _ in range(2))
+    assert_same_optimum(threaded, LinearSVM(formulation, loss, **options).fit(convert(X), y))
+    assert threaded.primal_objective_ == pytest.approx(primal(threaded, X, y, np.full(len(y), 0.05)), rel=1e-10)
+    np.testing.assert_array_equal(threaded.coef_, again.coef_)
+    np.testing.assert_array_equal(threaded.dual_coef_.toarray(), again.dual_coef_.toarray())
+    assert threaded.primal_objective_ == again.primal_objective_
+    assert threaded.dual_objective_ == again.dual_objective_
+    assert threaded.n_iter_ == again.n_iter_
 
 
 # How X is stored

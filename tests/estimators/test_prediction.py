@@ -74,7 +74,7 @@ def test_chunks_and_threads_make_no_difference(k, storage):
 
 @pytest.mark.parametrize("k", [255, 256, 257, 1000])
 def test_wide_models(k):
-    X, y = blobs(k, n_samples=k, n_features=12)
+    X, y = blobs(k, n_samples=3 * k, n_features=12)
     model = LinearSVM(max_iter=2, tol=1.0).partial_fit(X, y, classes=np.arange(k))
     assert model.coef_.shape == (k, 12)
     np.testing.assert_allclose(model.decision_function(X), machine_scores(model, X), atol=1e-10)

@@ -148,7 +148,7 @@ def test_wide_separable_rows_converge_by_default(formulation, loss, n_classes):
     model = LinearSVM(formulation, loss).fit(X, y)
     assert model.converged_ and max(model.dual_gap_, model.worst_gap_) <= 1e-3
     assert model.score(X, y) == 1
-    plain = fit(X, y, formulation, loss, solver="sdm", fit_intercept=True)
+    plain = fit(X, y, formulation, loss, C=1.0, solver="sdm", fit_intercept=True)
     assert model.primal_objective_ == pytest.approx(plain.primal_objective_, rel=2e-3)
 
 

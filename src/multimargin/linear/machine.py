@@ -219,6 +219,7 @@ class Machine:
     def set_duals(self, duals: sp.csr_array) -> None:
         """Start from duals, one row an example."""
         begin = 0
+        duals.sort_indices()
         for block in self.blocks:
             part = duals[begin : begin + block.n_examples]
             begin += block.n_examples

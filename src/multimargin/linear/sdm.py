@@ -151,7 +151,11 @@ class SequentialDual:
             return None
         if self.tolerance < _FLOAT32_VIOLATION and weights.single_precision:
             self._to_float64(machine)
-        exhausted = self.tolerance < _SMALLEST_VIOLATION  # nothing is left to gain in float64
+        exhausted = self.tolerance < _SMALLEST_VIOLATION  # nothing is left to gain in float64 ...
+        if exhausted and weights.kappa > 0:  # ... of the proximal problem; so to the problem itself
+            weights.set_kappa(0.0)
+            self.tolerance = _FLOAT32_VIOLATION
+            return None
         if not exhausted and estimate > 2 * options.tol:
             return None
         certified = machine.certify()
