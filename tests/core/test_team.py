@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+
 from multimargin import _core
 
 N_ROWS, N_FEATURES, N_CLASSES = 600, 80, 7

@@ -116,23 +116,28 @@ PROGRAM = """
 import json, os, signal, sys, threading
 import numpy as np
 from multimargin import LinearSVM
+from multimargin.linear import training
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started us with Ctrl-C ignored
 formulation, solver, n_jobs, n_samples, n_features, n_classes, trigger = json.loads(sys.argv[1])
 rng = np.random.default_rng(0)
 y = np.arange(n_samples) % n_classes
 X = rng.normal(size=(n_classes, n_features))[y] + 2 * rng.normal(size=(n_samples, n_features))
-interrupt = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+interrupt = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
 
 def arm(record):
     if not interrupt.is_alive() and not interrupt.finished.is_set():
         interrupt.start()
 
+def arm_and_solve(*args):
+    interrupt.start()
+    solve(*args)
+
 model = LinearSVM(formulation, tol=1e-15, max_iter=10**9, solver=solver, n_jobs=n_jobs)
-if trigger == "epoch":
+if trigger == "first epoch":
     model.set_params(callbacks=[arm])
 else:
-    interrupt.start()
+    solve, training.solve = training.solve, arm_and_solve
 try:
     model.fit(X, y)
     print(json.dumps("trained to the end"))
@@ -159,7 +164,7 @@ def interrupted_by_signal(formulation, solver, n_jobs, shape, trigger):
     return json.loads(done.stdout)
 
 
-JOINT, FEW_FEATURES, MANY_PAIRS = (30_000, 100, 8), (60_000, 8, 5), (20_000, 60, 25)
+JOINT, FEW_FEATURES, MANY_PAIRS = (30_000, 100, 8), (150_000, 8, 5), (20_000, 60, 25)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -176,7 +181,7 @@ JOINT, FEW_FEATURES, MANY_PAIRS = (30_000, 100, 8), (60_000, 8, 5), (20_000, 60,
     ],
 )
 def test_ctrl_c(formulation, solver, n_jobs, shape):
-    report = interrupted_by_signal(formulation, solver, n_jobs, shape, "epoch")
+    report = interrupted_by_signal(formulation, solver, n_jobs, shape, "first epoch")
     n_samples, n_features, k = shape
     rows = k * (k - 1) // 2 if formulation == "one_vs_one" else k
     assert report["converged"] is False
@@ -193,7 +198,7 @@ def test_ctrl_c(formulation, solver, n_jobs, shape):
 def test_ctrl_c_before_the_first_pass_has_ended(n_jobs):
     """Passes of this one take longer than the interrupt takes to come."""
     shape = (12_000, 1000, 60)
-    report = interrupted_by_signal("crammer_singer", "sdm", n_jobs, shape, "start")
+    report = interrupted_by_signal("crammer_singer", "sdm", n_jobs, shape, "start of training")
     assert report["converged"] is False
     assert report["coef"] == [60, 1000]
     assert report["finite"]

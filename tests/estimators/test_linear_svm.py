@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import load_digits, load_iris
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_class_weight
@@ -607,8 +607,8 @@ def test_max_iter_is_never_exceeded(iris, formulation, solver, max_iter):
 @every_formulation
 def test_time_limit_stops_and_certifies(formulation, solver, n_jobs):
     X, y = blobs(3, n_samples=3000)
-    limits = {"tol": 1e-15, "max_iter": 10**9, "time_limit": 0.05}
-    with pytest.warns(ConvergenceWarning, match="time_limit=0.05 s; raise time_limit"):
+    limits = {"tol": 1e-15, "max_iter": 10**9, "time_limit": 1e-4}
+    with pytest.warns(ConvergenceWarning, match=r"time_limit=0\.0001 s; raise time_limit"):
         model = LinearSVM(formulation, C=1000.0, solver=solver, n_jobs=n_jobs, **limits).fit(X, y)
     assert not model.converged_
     assert 0 < model.dual_gap_ < np.inf
@@ -646,6 +646,19 @@ def test_float64_is_not_blamed_while_much_is_left_to_gain(iris, formulation, sol
         warnings.simplefilter("always")
         model = LinearSVM(formulation, **options).fit(X, y)
     assert not [c for c in caught if "float64" in str(c.message)], f"gave up at a gap of {model.dual_gap_}"
+
+
+@pytest.mark.parametrize(
+    "load", [load_iris, load_wine, load_breast_cancer, load_digits], ids=lambda load: load.__name__
+)
+@every_formulation
+@every_loss
+def test_bundled_data_converge_with_default_parameters(load, formulation, loss):
+    """As they are, unscaled; a warning would be an error."""
+    X, y = load(return_X_y=True)
+    model = LinearSVM(formulation, loss).fit(X, y)
+    assert model.converged_
+    assert model.primal_objective_ == pytest.approx(primal(model, X, y, np.ones(len(y))), rel=1e-9)
 
 
 # Switches of the solvers

@@ -36,7 +36,7 @@ WRONG_VALUES = {
     "warm_start": (["no", None], SWITCH),
     "break_ties": (["no", None], SWITCH),
     "probability": (["no", None], SWITCH),
-    "n_jobs": ([0, 1.5, "all"], r"integer"),
+    "n_jobs": ([0, 1.5, "all"], r"integer|None is one"),
     "random_state": (["seed", -1, 1.5], r"integer|RandomState"),
     "verbose": (["loud", -1], r"integer|at least 0"),
     "callbacks": ([5, print, [5], ["print"]], r"callables|list"),
