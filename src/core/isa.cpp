@@ -1,5 +1,6 @@
 // Compiled once for each instruction set, with MM_ISA naming it (see CMakeLists.txt).
 #include "epoch.hpp"
+#include "weight_kernels.hpp"
 
 #define MM_JOIN_(a, b) a##b
 #define MM_JOIN(a, b) MM_JOIN_(a, b)
@@ -27,6 +28,8 @@ const Kernels &MM_JOIN(kernels_, MM_ISA)() {
       accumulate,
       MM_ISA::scores,
       MM_ISA::squared_norms,
+      MM_ISA::norms,
+      MM_ISA::extrapolate,
   };
   return table;
 }

@@ -85,6 +85,9 @@ struct Kernels {
   void (*scores)(const Rows &, const WeightsView &, RowScratch &, Index begin, Index end, Index lanes,
                  double *padded_scores, double *out);
   void (*squared_norms)(const Rows &, RowScratch &, double *out);
+  void (*norms)(const void *W, const void *Z, bool single_precision, Index n_rows, Index stride, double kappa,
+                double *w, double *v, double *apart);
+  void (*extrapolate)(void *W, void *Z, void *previous, bool single_precision, Index size, double beta, double share);
 };
 
 constexpr Index padded(Index lanes, Index width) {

@@ -86,18 +86,7 @@ void Weights::set_kappa(double kappa) {
 
 void Weights::extrapolate(double beta) {
   if (kappa_ == 0) return;
-  with_scalar(single_, [&]<class S>(S) {
-    S *w = static_cast<S *>(W_.get());
-    S *z = static_cast<S *>(Z_.get());
-    S *p = static_cast<S *>(previous_.get());
-    const S b = static_cast<S>(beta), share = static_cast<S>(kappa_ / (1 + kappa_));
-    for (Index i = 0; i < n_rows_ * stride_; ++i) {
-      const S target = w[i] + b * (w[i] - p[i]);
-      p[i] = w[i];
-      w[i] += share * (target - z[i]);
-      z[i] = target;
-    }
-  });
+  kernels().extrapolate(W_.get(), Z_.get(), previous_.get(), single_, n_rows_ * stride_, beta, kappa_ / (1 + kappa_));
 }
 
 void Weights::averaged(Weights &out) const {
@@ -113,25 +102,11 @@ void Weights::averaged(Weights &out) const {
 }
 
 double Weights::squared_norms(double *w_norm, double *v_norm) const {
-  double distance = 0;
-  std::fill_n(w_norm, stride_, 0.0);
-  std::fill_n(v_norm, stride_, 0.0);
-  with_scalar(single_, [&]<class S>(S) {
-    const S *w = static_cast<const S *>(W_.get());
-    const S *z = static_cast<const S *>(Z_.get());
-    for (Index j = 0; j < n_rows_; ++j, w += stride_) {
-      for (Index m = 0; m < stride_; ++m) w_norm[m] += static_cast<double>(w[m]) * static_cast<double>(w[m]);
-      if (kappa_ == 0) continue;
-      for (Index m = 0; m < stride_; ++m) {
-        const double apart = static_cast<double>(w[m]) - static_cast<double>(z[m]);
-        const double v = static_cast<double>(w[m]) + kappa_ * apart;
-        v_norm[m] += v * v;
-        distance += apart * apart;
-      }
-      z += stride_;
-    }
-  });
+  std::vector<double> apart(static_cast<std::size_t>(stride_));
+  kernels().norms(W_.get(), Z_.get(), single_, n_rows_, stride_, kappa_, w_norm, v_norm, apart.data());
   if (kappa_ == 0) std::copy_n(w_norm, stride_, v_norm);
+  double distance = 0;
+  for (const double lane : apart) distance += lane;
   return distance;
 }
 

@@ -632,7 +632,7 @@ def test_violation_below_the_target_stops(formulation, loss, solver, tol):
 
 
 def test_violation_not_reached_is_said(digits):
-    with pytest.warns(ConvergenceWarning, match=r"max_iter=2 passes.*the violation is still above 0\.001"):
+    with pytest.warns(ConvergenceWarning, match=r"max_iter=2 .*the violation is still above 0\.001"):
         LinearSVM(stopping="violation", max_iter=2).fit(*digits)
 
 

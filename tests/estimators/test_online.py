@@ -315,6 +315,11 @@ def test_number_of_features_is_checked(digits):
         model.partial_fit(X[:, 1:], y)
 
 
+def test_balanced_weights_cannot_be_known(digits):
+    with pytest.raises(ValueError, match=r"class_weight='balanced'.*partial_fit"):
+        online(*digits, class_weight="balanced")
+
+
 def test_string_classes_that_come_late(digits):
     X, y = digits
     names = np.array(["e", "d", "c", "b", "a"])
