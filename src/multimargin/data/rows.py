@@ -61,25 +61,38 @@ def _canonical(X: Any) -> Any:
     return fresh
 
 
-def check_csr(X: Any) -> None:
-    """Refuse CSR parts that do not describe a matrix, before anything reads through them."""
-    n_rows, n_columns = X.shape
+def check_sparse(X: Any) -> None:
+    """Refuse parts that do not describe a matrix before anything, SciPy's conversions included, reads through them."""
+    if X.format == "csr":
+        check_csr(X)
+    elif X.format == "csc":
+        check_csr(X.T, "CSC", "column", "row")
+    elif X.format == "coo":
+        for axis, (index, size) in enumerate(zip(X.coords, X.shape, strict=True)):
+            if len(index) != len(X.data):
+                raise ValueError("broken COO matrix: coordinates and values differ in number")
+            if len(index) and (index.min() < 0 or index.max() >= size):
+                raise ValueError(f"broken COO matrix: an index of axis {axis} is outside 0..{size - 1}")
+
+
+def check_csr(X: Any, kind: str = "CSR", line: str = "row", entry: str = "column") -> None:
+    """Refuse broken CSR parts, or those of a transposed CSC matrix with lines and entries named accordingly."""
+    n_lines, n_entries = X.shape
     indptr, indices = X.indptr, X.indices
-    if len(indptr) != n_rows + 1 or indptr[0] != 0:
-        raise ValueError(f"broken CSR matrix: indptr must have {n_rows + 1} entries and start at 0")
+    if len(indptr) != n_lines + 1 or indptr[0] != 0:
+        raise ValueError(f"broken {kind} matrix: indptr must have {n_lines + 1} entries and start at 0")
     if np.any(indptr[1:] < indptr[:-1]):
-        row = int(np.flatnonzero(indptr[1:] < indptr[:-1])[0])
-        raise ValueError(f"broken CSR matrix: indptr decreases at row {row}")
-    n_entries = int(indptr[-1])
-    if n_entries > len(indices) or n_entries > len(X.data):
+        where = int(np.flatnonzero(indptr[1:] < indptr[:-1])[0])
+        raise ValueError(f"broken {kind} matrix: indptr decreases at {line} {where}")
+    end = int(indptr[-1])
+    if end > len(indices) or end > len(X.data):
         raise ValueError(
-            f"broken CSR matrix: indptr ends at {n_entries}, but there are "
-            f"{len(indices)} indices and {len(X.data)} values"
+            f"broken {kind} matrix: indptr ends at {end}, but there are {len(indices)} indices and {len(X.data)} values"
         )
-    used = indices[:n_entries]
-    if n_entries and (used.min() < 0 or used.max() >= n_columns):
-        entry = int(np.flatnonzero((used < 0) | (used >= n_columns))[0])
-        row = int(np.searchsorted(indptr, entry, side="right")) - 1
+    used = indices[:end]
+    if end and (used.min() < 0 or used.max() >= n_entries):
+        bad = int(np.flatnonzero((used < 0) | (used >= n_entries))[0])
+        where = int(np.searchsorted(indptr, bad, side="right")) - 1
         raise ValueError(
-            f"broken CSR matrix: column index {int(used[entry])} in row {row} is outside 0..{n_columns - 1}"
+            f"broken {kind} matrix: {entry} index {int(used[bad])} in {line} {where} is outside 0..{n_entries - 1}"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -26,7 +27,12 @@ except ImportError:
 
     def with_callbacks(method):
         """Nothing to set up or tear down."""
-        return method
+
+        @functools.wraps(method)
+        def managed(*args, **kwargs):
+            return method(*args, **kwargs)
+
+        return managed
 
 
 def _as_dict(epoch: Epoch) -> dict[str, Any]:
@@ -44,7 +50,7 @@ def observed(model, X, y, sample_weight, request: Request) -> Iterator[list[Obse
         raise TypeError(f"callbacks must be a list, got {model.callbacks!r}")
     given = list(model.callbacks or [])
     for callback in given:
-        if not callable(callback) and not _is_sklearn(callback):
+        if isinstance(callback, type) or not (callable(callback) or _is_sklearn(callback)):
             raise TypeError(f"callbacks must be callables or scikit-learn callbacks, got {callback!r}")
     observers = [_plain(callback) for callback in given if not _is_sklearn(callback)]
     with _sklearn_context(model, [c for c in given if _is_sklearn(c)], X, y, sample_weight, observers):

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from multimargin.data.rows import as_rows, check_csr
+from multimargin.data.rows import as_rows, check_sparse
 from multimargin.estimators.callbacks import CallbackSupport, observed, with_callbacks
 from multimargin.estimators.parameters import SOLVER_OPTIONS, check_linear, n_threads
 from multimargin.linear.loop import Limits
@@ -348,13 +348,11 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
 
     # What fit and partial_fit share
 
-    def _validated(self, X, y=None, *, reset):
-        if sp.issparse(X) and X.format == "csr":
-            check_csr(X)
-        elif sp.issparse(X) and X.format == "csc":
-            check_csr(X.T)
+    def _validated(self, X, y="no_validation", *, reset):
+        if sp.issparse(X):
+            check_sparse(X)
         options: dict[str, Any] = dict(accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
-        return validate_data(self, X, **options) if y is None else validate_data(self, X, y, **options)
+        return validate_data(self, X, y, **options)
 
     def _caps(self, X, encoded, sample_weight) -> np.ndarray:
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -362,9 +360,10 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
             raise ValueError("sample_weight must not be negative")
         if not np.any(weight > 0):
             raise ValueError("sample_weight must be positive somewhere: all weights are zero")
-        cap = self.C * weight
-        if self.class_weight is not None:
-            cap = cap * self._class_weights(encoded, weight)[encoded]
+        with np.errstate(over="ignore"):
+            cap = self.C * weight
+            if self.class_weight is not None:
+                cap = cap * self._class_weights(encoded, weight)[encoded]
         if not np.all(np.isfinite(cap)):
             raise ValueError("C times the weights must be finite")
         return cap
@@ -372,8 +371,6 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
     def _class_weights(self, encoded, weight) -> np.ndarray:
         k = len(self.classes_)
         if isinstance(self.class_weight, str):
-            if self.class_weight != "balanced":
-                raise ValueError(f"class_weight must be a dict, 'balanced' or None, got {self.class_weight!r}")
             count = np.bincount(encoded, weights=weight, minlength=k)
             return np.divide(weight.sum(), k * count, out=np.zeros(k), where=count > 0)
         factors = np.ones(k)
@@ -381,8 +378,6 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
             where = np.flatnonzero(self.classes_ == label)
             if not len(where):
                 raise ValueError(f"class_weight names class {label!r}, which is not among {self.classes_!r}")
-            if not factor >= 0:
-                raise ValueError(f"class_weight of {label!r} must not be negative, got {factor!r}")
             factors[where] = factor
         return factors
 

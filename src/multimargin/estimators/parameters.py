@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 from joblib import cpu_count
+from sklearn.utils import check_random_state
 
 from multimargin.problems.formulations import FORMULATIONS, PAIRWISE
 
 LOSSES = ("hinge", "squared_hinge")
 SOLVERS = ("auto", "sdm", "accelerated_sdm", "newton")
+SMALLEST_C = 1e-300  # float64 has no numbers for the duals of smaller ones
 SOLVER_OPTIONS = {"permutation": True, "restricted_step": True}
 
 # What people know from elsewhere, and where to find it.
@@ -67,6 +71,46 @@ def check_number(
         raise ValueError(f"{name} must be finite and {wanted}, got {value!r}")
 
 
+def check_boolean(name: str, value: Any) -> None:
+    """Refuse what is not True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+
+
+def check_seed(value: Any) -> None:
+    """Refuse what does not seed random numbers."""
+    try:
+        check_random_state(value)
+    except ValueError as error:
+        raise ValueError(
+            f"random_state must be None, a non-negative integer or a RandomState, got {value!r}"
+        ) from error
+
+
+def check_class_weight(value: Any) -> None:
+    """Refuse what does not weigh classes."""
+    if value is None or (isinstance(value, str) and value == "balanced"):
+        return
+    if not isinstance(value, Mapping):
+        raise TypeError(f"class_weight must be a dict, 'balanced' or None, got {value!r}")
+    for label, factor in value.items():
+        check_number(f"class_weight of {label!r} must not be negative: it", factor, at_least=0)
+
+
+def check_solver_options(value: Any) -> None:
+    """Refuse options that no solver has."""
+    if value is None:
+        return
+    if not isinstance(value, Mapping):
+        raise TypeError(f"solver_options must be a dict with {', '.join(sorted(SOLVER_OPTIONS))}, got {value!r}")
+    unknown = set(value) - set(SOLVER_OPTIONS)
+    if unknown:
+        known = ", ".join(sorted(SOLVER_OPTIONS))
+        raise ValueError(f"solver_options has unknown keys {sorted(map(str, unknown))}; it may have {known}")
+    for name, option in value.items():
+        check_boolean(f"solver_options[{name!r}]", option)
+
+
 def n_threads(n_jobs: Any) -> int:
     """Threads for n_jobs as scikit-learn counts it: None is 1, -1 all processors, -2 all but one."""
     if n_jobs is None:
@@ -84,13 +128,20 @@ def check_linear(model: Any) -> None:
     check_choice("solver", model.solver, SOLVERS)
     check_choice("stopping", model.stopping, ("gap", "violation"))
     check_choice("decision_function_shape", model.decision_function_shape, ("ovr", "ovo"))
-    check_number("C", model.C, above=0)
+    check_number("C", model.C, at_least=SMALLEST_C)
     check_number("tol", model.tol, above=0)
     check_number("max_iter", model.max_iter, at_least=1, integer=True)
     if model.time_limit is not None:
         check_number("time_limit", model.time_limit, above=0)
     check_number("intercept_scaling", model.intercept_scaling, above=0)
     n_threads(model.n_jobs)
+    for name in ("fit_intercept", "shrinking", "cooling", "probability", "warm_start", "break_ties"):
+        check_boolean(name, getattr(model, name))
+    check_seed(model.random_state)
+    check_class_weight(model.class_weight)
+    check_solver_options(model.solver_options)
+    if not isinstance(model.verbose, bool):
+        check_number("verbose", model.verbose, at_least=0, integer=True)
     if model.probability:
         raise ValueError(
             "probability=True is not available yet; wrap the model in sklearn.calibration.CalibratedClassifierCV"
@@ -104,8 +155,3 @@ def check_linear(model: Any) -> None:
         raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
     if model.stopping == "violation" and model.solver == "newton":
         raise ValueError("stopping='violation' is for solver='sdm' and 'accelerated_sdm'; newton stops at the gap")
-    unknown = set(model.solver_options or {}) - set(SOLVER_OPTIONS)
-    if unknown:
-        raise ValueError(
-            f"solver_options has unknown keys {sorted(unknown)}; it may have {', '.join(sorted(SOLVER_OPTIONS))}"
-        )

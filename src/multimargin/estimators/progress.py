@@ -20,6 +20,7 @@ class Progress:
         self.live: Any = None
         self.last_line = time.perf_counter()
         self.gap = float("nan")
+        self.line = ""  # not said yet
 
     def __enter__(self) -> Progress:
         if sys.stderr.isatty():
@@ -35,6 +36,8 @@ class Progress:
     def __exit__(self, *exception) -> None:
         if self.live is not None:
             self.live.__exit__(*exception)
+        elif self.line:  # the last word, if it was not said yet
+            print(self.line, file=sys.stderr, flush=True)
 
     def __call__(self, epoch: Epoch, machine: Machine) -> None:
         record = epoch.record
@@ -51,6 +54,9 @@ class Progress:
             line = f"machine {epoch.machine + 1:>4}  " + line
         if self.live is not None:
             self.live.update(line)
-        elif time.perf_counter() - self.last_line >= _PLAIN_EVERY or certified:
+            return
+        self.line = line
+        if time.perf_counter() - self.last_line >= _PLAIN_EVERY or certified:
             self.last_line = time.perf_counter()
             print(line, file=sys.stderr, flush=True)
+            self.line = ""

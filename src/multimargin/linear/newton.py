@@ -69,6 +69,7 @@ class Newton:
         self.smallest_tau = 0.0
         self.steps = 0  # of Newton's method in this stage
         self.stage_start = self.weights.array.copy()
+        self.primal = 0.0
         self.stalled_stages = 0
         self.gap_at_stall = np.inf
 
@@ -94,7 +95,8 @@ class Newton:
         self.steps += 1
         # Solved well enough: what W - V adds to the gap is small against the gap itself.
         _, gradient, gap = self._evaluate(machine)
-        error = float(np.linalg.norm(gradient)) / max(float(np.linalg.norm(W)), 1e-300)
+        apart = float(np.linalg.norm(gradient))
+        error = apart * (float(np.linalg.norm(W)) + 0.5 * apart) / max(self.primal, 1e-300)
         if error <= 0.1 * max(min(gap, 1.0), self.tol):
             self._next_stage(machine)
             self.stalled_stages = self.stalled_stages if gap > 0.5 * self.gap_at_stall else 0
@@ -141,6 +143,7 @@ class Newton:
         phi = 0.5 * np.vdot(W, W) - np.vdot(W, V) - dual.sum() - 0.5 * self.tau * np.vdot(moved, moved)
         parts = (lambda A: (A * A).sum(axis=0)) if machine.problem.n_parts > 1 else (lambda A: np.vdot(A, A))
         primal, f = 0.5 * parts(W) + loss, 0.5 * parts(V) + dual
+        self.primal = float(np.sum(primal))
         gap = float(np.max((primal + f) / np.maximum(np.abs(primal), 1e-300)))
         return float(phi), W - V, gap
 

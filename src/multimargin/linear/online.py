@@ -13,6 +13,7 @@ def visit_once(request: Request, W: np.ndarray) -> None:
     """One pass over the rows of a request, in their order, from duals of zero; moves the padded W in place."""
     request.n_threads = 1
     request.solver = "sdm"
+    request.restricted_step = False  # duals are not kept: no need to keep them few
     request.options = SdmOptions(shrinking=False, permutation=False)
     for position, task in enumerate(tasks(request)):
         machine = machine_of(request, task, position)

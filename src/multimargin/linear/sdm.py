@@ -60,7 +60,7 @@ class SequentialDual:
         self.tolerance = 1.0 if options.cooling else options.tol
         if options.stopping == "violation":
             self.tolerance = max(self.tolerance, options.tol)
-        self.certify_below = self._first_certificate() if options.stopping == "gap" else 0.0
+        self.certify_below = self._first_certificate()
         self.failed_certificates = 0
         self.certified_at = 0.0  # epochs
         self.smallest_kappa = 0.0
@@ -70,6 +70,8 @@ class SequentialDual:
     def _first_certificate(self) -> float:
         """Estimated gap at which to certify: estimates are high, as a pass sees the scores before their steps, and
         (accelerated) sees W, not the mean that is certified."""
+        if self.options.stopping == "violation":
+            return -np.inf
         return (1.6 if self.options.accelerated else 1.3) * self.options.tol
 
     def start(self, machine: Machine, *, warm: bool) -> None:

@@ -133,17 +133,16 @@ def train(request: Request) -> Trained:
     trained = Trained(np.empty((0, 0)), lanes, sp.csr_array((n_samples, lanes)), 0.0, 0.0, 0.0, Outcome())
     plan = list(tasks(request))
     untrained = dict(enumerate(plan))
+    objectives: dict[int, tuple[float, float, float]] = {}  # primal, dual, worst gap
 
     def collect(position: int, machine: Machine) -> None:
         columns = untrained.pop(position).columns
         certificate = machine.certificate
         if certificate is not None:
-            trained.primal += certificate.primal
-            trained.dual += certificate.dual
-            trained.worst_gap = max(trained.worst_gap, certificate.worst_gap)
+            objectives[position] = (certificate.primal, certificate.dual, certificate.worst_gap)
             W = certificate.weights.array
         else:  # interrupted before anything could be certified
-            trained.primal = trained.dual = trained.worst_gap = np.nan
+            objectives[position] = (np.nan, np.nan, np.nan)
             W = machine.new_weights(False).array
             W[:, : machine.problem.lanes] = machine.algorithm.weights.array[:, : machine.problem.lanes]
         if len(plan) == 1:
@@ -166,8 +165,8 @@ def train(request: Request) -> Trained:
                 trained.outcome,
             )
     except KeyboardInterrupt as interrupt:
-        raise Interrupted(_finished(trained, parts, untrained, request)) from interrupt
-    return _finished(trained, parts, untrained, request)
+        raise Interrupted(_finished(trained, parts, objectives, untrained, request)) from interrupt
+    return _finished(trained, parts, objectives, untrained, request)
 
 
 def _blas_threads(request: Request) -> Any:
@@ -179,12 +178,21 @@ def _blas_threads(request: Request) -> Any:
     return threadpool_limits(limits=request.n_threads, user_api="blas")
 
 
-def _finished(trained: Trained, parts: list, untrained: dict[int, Task], request: Request) -> Trained:
-    for task in untrained.values():  # stopped before their turn: weights and duals of zero, a relative gap of 1
+def _finished(
+    trained: Trained,
+    parts: list,
+    objectives: dict[int, tuple[float, float, float]],
+    untrained: dict[int, Task],
+    request: Request,
+) -> Trained:
+    for position, task in untrained.items():  # stopped before its turn: weights and duals of zero
         problem = task.problem
         at_zero = problem.objective_scale * problem.cap_scale * problem.loss_of_zero_row
-        trained.primal += at_zero * float(request.cap[task.row].sum())
-        trained.worst_gap = np.fmax(trained.worst_gap, 1.0)
+        objectives[position] = (at_zero * float(request.cap[task.row].sum()), 0.0, 1.0)
+    # Summed in the order of the machines, whichever finished first.
+    ordered = np.array([objectives[position] for position in sorted(objectives)])
+    trained.primal, trained.dual = float(ordered[:, 0].sum()), float(ordered[:, 1].sum())
+    trained.worst_gap = float(ordered[:, 2].max())
     if not trained.W.size:
         trained.W = padded_weights(request.rows.n_weights, trained.n_lanes)
     if parts:
