@@ -315,6 +315,13 @@ def test_number_of_features_is_checked(digits):
         model.partial_fit(X[:, 1:], y)
 
 
+def test_a_chunk_with_many_classes_is_no_regression_problem():
+    """scikit-learn would warn that y has too many different values for its length."""
+    X, y = np.random.default_rng(0).normal(size=(25, 3)), np.arange(25) % 20
+    model = online(X, y, k=20)
+    assert model.partial_fit(X, y[::-1]).coef_.shape == (20, 3)
+
+
 def test_balanced_weights_cannot_be_known(digits):
     with pytest.raises(ValueError, match=r"class_weight='balanced'.*partial_fit"):
         online(*digits, class_weight="balanced")

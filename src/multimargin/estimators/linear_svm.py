@@ -83,7 +83,7 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
     probability : bool
         Reserved; True is refused.
     warm_start : bool
-        Start from the duals of the last fit when it had the same rows, classes and formulation.
+        Start from the duals of the last fit when it had the same labels, formulation and loss.
     n_jobs : int or None
         Threads. None is 1, -1 all. The result depends on (random_state, n_jobs) only.
     random_state : int, RandomState or None
