@@ -24,7 +24,7 @@ $(VENV)/test.stamp: $(VENV)/pip.stamp $(SOURCES)
 	touch $@
 
 $(VENV)/lint.stamp: $(VENV)/test.stamp
-	$(BIN)/python -m pip install --quiet ".[lint]"
+	$(BIN)/python -m pip install --quiet "ruff>=0.8" "mypy>=1.13"
 	touch $@
 
 $(VENV)/bench.stamp: $(VENV)/pip.stamp $(SOURCES)
