@@ -259,7 +259,7 @@ def test_features_that_are_nearly_zero_leave_the_intercept():
 def test_tiny_c_is_a_model_of_nothing(loss):
     model = LinearSVM(loss=loss, C=1e-300).fit(X, y)
     assert np.abs(model.coef_).max() <= 1e-290
-    with pytest.raises(ValueError, match="C must be finite and at least 1e-300"):
+    with pytest.raises(ValueError, match="C must be at least 1e-300"):
         LinearSVM(loss=loss, C=1e-310).fit(X, y)
 
 

@@ -128,7 +128,9 @@ def check_linear(model: Any) -> None:
     check_choice("solver", model.solver, SOLVERS)
     check_choice("stopping", model.stopping, ("gap", "violation"))
     check_choice("decision_function_shape", model.decision_function_shape, ("ovr", "ovo"))
-    check_number("C", model.C, at_least=SMALLEST_C)
+    check_number("C", model.C, above=0)
+    if model.C < SMALLEST_C:
+        raise ValueError(f"C must be at least {SMALLEST_C:g}, got {model.C!r}")
     check_number("tol", model.tol, above=0)
     check_number("max_iter", model.max_iter, at_least=1, integer=True)
     if model.time_limit is not None:
