@@ -252,7 +252,6 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
             )
         first = not hasattr(self, "coef_")
         X, y = self._validated(X, y, reset=first)
-        check_classification_targets(y)
         if first:
             if classes is None:
                 raise ValueError("classes must be passed on the first call to partial_fit")
