@@ -29,14 +29,4 @@ void PooledLists::assign(Index list, const std::int32_t *classes, const double *
   entry.size = static_cast<std::int32_t>(size);
 }
 
-Index PooledLists::n_entries() const {
-  Index total = 0;
-  for (const List &entry : lists_) total += entry.size;
-  return total;
-}
-
-void PooledLists::scale(double factor) {
-  for (double &value : values_) value *= factor;
-}
-
 } // namespace mm

@@ -29,9 +29,6 @@ public:
   // Replaces a list; the arguments may not point into the pool.
   void assign(Index list, const std::int32_t *classes, const double *values, Index size);
 
-  Index n_entries() const;
-  void scale(double factor);
-
 private:
   struct List {
     Index offset = 0;
