@@ -50,11 +50,11 @@ template <bool Squared> struct OneVsRest {
     if (e.label >= 0) single(e.label, 1.0);
   }
 
-  static void loss(const double *s, const Example &e, double *parts) {
+  static void loss(const double *s, const Example &e, double scale, double *parts) {
     const double kept = e.label >= 0 ? parts[e.label] : 0;
     each(
-        e, [&](Index m) { store(parts + m, load<Double4>(parts + m) + lane_loss(-load<Double4>(s + m), e.cap)); },
-        [&](Index m, double z) { parts[m] = (z > 0 ? kept : parts[m]) + lane_loss(z * s[m], e.cap); });
+        e, [&](Index m) { store(parts + m, load<Double4>(parts + m) + lane_loss(-scale * load<Double4>(s + m), e.cap)); },
+        [&](Index m, double z) { parts[m] = (z > 0 ? kept : parts[m]) + lane_loss(z * scale * s[m], e.cap); });
   }
 
   static void dual(const double *a, const Example &e, double *parts) {

@@ -212,7 +212,14 @@ NB_MODULE(_core, m) {
             self.set_kappa(kappa);
           },
           "kappa"_a)
-      .def("extrapolate", &mm::Weights::extrapolate, "beta"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "extrapolate",
+          [](mm::Weights &self, double beta, double next_kappa) {
+            if (!(self.kappa() > 0 && next_kappa > 0)) throw nb::value_error("only accelerated weights extrapolate");
+            nb::gil_scoped_release release;
+            self.extrapolate(beta, next_kappa);
+          },
+          "beta"_a, "next_kappa"_a)
       .def(
           "averaged",
           [](const mm::Weights &self, mm::Weights &out) {
@@ -249,8 +256,7 @@ NB_MODULE(_core, m) {
       .def_ro("updates", &mm::PassRecord::updates)
       .def_ro("primal", &mm::PassRecord::primal, "An estimate, from full passes: scores are seen before their steps.")
       .def_ro("dual", &mm::PassRecord::dual)
-      .def_ro("worst_gap", &mm::PassRecord::worst_gap)
-      .def_ro("proximity", &mm::PassRecord::proximity, "kappa/2 ||W - Z||^2");
+      .def_ro("worst_gap", &mm::PassRecord::worst_gap);
 
   nb::class_<PyBlock>(m, "Block", "Examples with their duals and their place in the schedule of passes.")
       .def(
@@ -288,19 +294,27 @@ NB_MODULE(_core, m) {
       .def_prop_ro("cost_of_pass", [](const PyBlock &self) { return self.block->cost_of_pass(); })
       .def(
           "evaluate",
-          [](const PyBlock &self, mm::Weights &weights, Index begin, Index end) {
+          [](const PyBlock &self, mm::Weights &weights, Index begin, Index end, double scale_step) {
             check_pair(*self.block, weights, *self.rows);
             check_range(begin, end, self.block->n_examples());
-            std::vector<double> loss(static_cast<std::size_t>(self.block->problem().lanes) + 8), dual(loss.size());
+            if (!(scale_step >= 0 && std::isfinite(scale_step))) throw nb::value_error("scale_step must not be negative");
+            const mm::Problem &problem = self.block->problem();
+            std::vector<double> loss(static_cast<std::size_t>(mm::loss_size(problem.lanes)));
+            std::vector<double> dual(static_cast<std::size_t>(mm::parts_size(problem.lanes)));
             {
               nb::gil_scoped_release release;
-              self.block->evaluate(weights.view(), begin, end, loss.data(), dual.data());
+              self.block->evaluate(weights.view(), begin, end, scale_step, loss.data(), dual.data());
             }
-            loss.resize(static_cast<std::size_t>(self.block->problem().n_parts()));
-            dual.resize(loss.size());
-            return nb::make_tuple(owned_array(std::move(loss)), owned_array(std::move(dual)));
+            std::vector<double> kept; // without the padding
+            for (int j = 0; j < mm::Scales::count; ++j)
+              for (Index part = 0; part < problem.n_parts(); ++part)
+                kept.push_back(loss[static_cast<std::size_t>(j * mm::parts_size(problem.lanes) + part)]);
+            dual.resize(static_cast<std::size_t>(problem.n_parts()));
+            return nb::make_tuple(owned_array(std::move(kept)), owned_array(std::move(dual)));
           },
-          "weights"_a, "begin"_a, "end"_a, "Sums of the loss and of the dual's linear and diagonal terms, by part.")
+          "weights"_a, "begin"_a, "end"_a, "scale_step"_a = 0.0,
+          "Sums of the loss, by part at the scales 1 + scale_step * (0, 1, 2, 4) of W one after the other, and of the "
+          "dual's linear and diagonal terms, by part.")
       .def(
           "propose",
           [](const PyBlock &self, mm::Weights &weights, Index begin, double curvature,
@@ -312,13 +326,14 @@ NB_MODULE(_core, m) {
             if (static_cast<Index>(out.shape(1)) != self.block->alpha_stride())
               throw nb::value_error("out differs from alpha in columns");
             if (!(curvature > 0 && std::isfinite(curvature))) throw nb::value_error("curvature must be positive");
-            std::vector<double> loss(static_cast<std::size_t>(self.block->problem().lanes) + 8), dual(loss.size());
+            std::vector<double> loss(static_cast<std::size_t>(mm::loss_size(self.block->problem().lanes)));
+            std::vector<double> dual(static_cast<std::size_t>(mm::parts_size(self.block->problem().lanes)));
             {
               nb::gil_scoped_release release;
               self.block->propose(weights.view(), begin, end, curvature, loss.data(), dual.data(), out.data());
             }
             loss.resize(static_cast<std::size_t>(self.block->problem().n_parts()));
-            dual.resize(loss.size());
+            dual.resize(static_cast<std::size_t>(self.block->problem().n_parts()));
             return nb::make_tuple(owned_array(std::move(loss)), owned_array(std::move(dual)));
           },
           "weights"_a, "begin"_a, "curvature"_a, "out"_a.noconvert(),
@@ -401,10 +416,12 @@ NB_MODULE(_core, m) {
             new (self) PyPasses{std::move(kept), mm::Passes(inner)};
           },
           "blocks"_a)
+      .def_prop_ro("scale_step", [](const PyPasses &self) { return self.passes.scale_step(); },
+                   "Scales 1 + scale_step * (0, 1, 2, 4) of W are tried.")
       .def(
           "run",
           [](PyPasses &self, mm::Weights &weights, double tolerance, double certify_below, double budget,
-             double max_epochs, bool shrinking, bool permute, double shrunk_effort, double momentum) {
+             double max_epochs, bool shrinking, bool permute, double rest_share, double shrunk_effort) {
             const PyBlock &first = nb::cast<const PyBlock &>(self.blocks[0]);
             check_pair(*first.block, weights, *first.rows);
             if (!(budget > 0) || !(max_epochs >= 0)) throw nb::value_error("budget and max_epochs must be positive");
@@ -414,13 +431,13 @@ NB_MODULE(_core, m) {
               nb::gil_scoped_release release;
               stopped = self.passes.run(weights,
                                         {tolerance, certify_below, budget, max_epochs, shrinking, permute,
-                                         shrunk_effort, momentum},
+                                         rest_share, shrunk_effort},
                                         records);
             }
             static const char *const names[] = {"budget", "tolerance", "certify", "epochs"};
             return nb::make_tuple(names[static_cast<int>(stopped)], records);
           },
           "weights"_a, nb::kw_only(), "tolerance"_a, "certify_below"_a, "budget"_a, "max_epochs"_a, "shrinking"_a,
-          "permute"_a, "shrunk_effort"_a = 5.0, "momentum"_a = 0.0,
+          "permute"_a, "rest_share"_a = 0.0, "shrunk_effort"_a = 5.0,
           "Work for about a budget of multiply-adds. Returns why it stopped, and a record a finished pass.");
 }

@@ -44,7 +44,7 @@ double n_nonzeros(const Rows &rows) {
 Block::Block(Problem problem, const Rows &rows, std::vector<std::int64_t> row, std::vector<std::int32_t> label,
              std::vector<double> cap, std::vector<double> norm, bool pooled, std::uint64_t seed)
     : problem_(problem), rows_(rows), row_(std::move(row)), label_(std::move(label)), cap_(std::move(cap)),
-      norm_(std::move(norm)), alpha_stride_(padded(problem.lanes, 4)), bound_(row_.size(), 1), random_(seed),
+      norm_(std::move(norm)), alpha_stride_(padded(problem.lanes, 4)), rests_(row_.size(), 1), random_(seed),
       workspace_(allocate_zeroed(static_cast<std::size_t>(workspace_size(problem.lanes)) * sizeof(double))) {
   if (pooled) lists_ = std::make_unique<PooledLists>(n_examples());
   else alpha_ = allocate_zeroed(row_.size() * static_cast<std::size_t>(alpha_stride_) * sizeof(double));
@@ -73,18 +73,19 @@ Examples Block::examples() const {
           static_cast<double *>(workspace_.get())};
 }
 
-void Block::begin_pass(bool full, bool permute) {
+void Block::begin_pass(bool full, bool permute, double rest_share, double scale_step) {
   full_ = full;
+  rests_below_ = rest_share * sums_.sum_of_violations / static_cast<double>(std::max<Index>(1, visits()));
+  scale_step_ = scale_step;
   order_.clear();
   for (std::size_t e = 0; e < row_.size(); ++e)
-    if (full || !bound_[e]) order_.push_back(static_cast<std::int32_t>(e));
+    if (full || !rests_[e]) order_.push_back(static_cast<std::int32_t>(e));
   if (permute) shuffle_buckets(order_, random_);
   cursor_ = 0;
-  const std::size_t parts = static_cast<std::size_t>(problem_.lanes) + 8; // room for padded lanes
-  sums_.violation = 0;
+  sums_.violation = sums_.sum_of_violations = 0;
   sums_.updates = 0;
-  sums_.loss.assign(parts, 0.0);
-  sums_.dual.assign(parts, 0.0);
+  sums_.loss.assign(static_cast<std::size_t>(loss_size(problem_.lanes)), 0.0);
+  sums_.dual.assign(static_cast<std::size_t>(parts_size(problem_.lanes)), 0.0);
 }
 
 PassArgs Block::next_visits(double curvature_scale, double update_scale, Index count) {
@@ -98,8 +99,12 @@ PassArgs Block::next_visits(double curvature_scale, double update_scale, Index c
           update_scale,
           at_rest,
           lists_ != nullptr && !full_ && problem_.lanes >= kManyLanes,
-          bound_.data(),
+          rests_.data(),
+          rests_below_,
+          full_,
+          Scales(scale_step_),
           &sums_.violation,
+          &sums_.sum_of_violations,
           sums_.loss.data(),
           sums_.dual.data(),
           &sums_.updates};
@@ -125,9 +130,10 @@ void Block::visit_alone(const std::vector<Block *> &blocks, const WeightsView &w
       examples.data(), weights, passes.data(), moves.data(), static_cast<int>(blocks.size()), rounds);
 }
 
-void Block::evaluate(const WeightsView &weights, Index begin, Index end, double *loss, double *dual) const {
-  kernels().evaluate[static_cast<int>(problem_.formulation)][problem_.squared](examples(), weights, begin, end, loss,
-                                                                              dual);
+void Block::evaluate(const WeightsView &weights, Index begin, Index end, double scale_step, double *loss,
+                     double *dual) const {
+  kernels().evaluate[static_cast<int>(problem_.formulation)][problem_.squared](examples(), weights, begin, end,
+                                                                              Scales(scale_step), loss, dual);
 }
 
 void Block::propose(const WeightsView &weights, Index begin, Index end, double curvature, double *loss, double *dual,
@@ -174,7 +180,7 @@ void Block::import_duals(const std::int64_t *indptr, const std::int32_t *lane, c
       std::fill_n(a, alpha_stride_, 0.0);
       for (Index c = begin; c < begin + size; ++c) a[lane[c]] = value[c];
     }
-    bound_[static_cast<std::size_t>(e)] = size == 0;
+    rests_[static_cast<std::size_t>(e)] = size == 0;
   }
 }
 

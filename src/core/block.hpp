@@ -17,7 +17,8 @@ struct Problem {
   Index lanes;
 
   // Separable lanes have objectives of their own.
-  Index n_parts() const { return formulation == Formulation::one_vs_rest ? lanes : 1; }
+  bool separable() const { return formulation == Formulation::one_vs_rest; }
+  Index n_parts() const { return separable() ? lanes : 1; }
 };
 
 class Block {
@@ -31,9 +32,10 @@ public:
   bool pooled() const { return lists_ != nullptr; }
   double cost_of_pass() const { return cost_; } // in multiply-adds
 
-  // One pass: all examples, or those whose duals are not all at bounds. `visit` takes a share of it (as a member
-  // of a team, or alone) and adds to the sums.
-  void begin_pass(bool full, bool permute);
+  // One pass: all examples, or those that do not rest: whose duals are not all at bounds and whose violation, when
+  // last visited, was not below `rest_share` of the mean. `visit` takes a share of the pass (as a member of a team, or
+  // alone) and adds to the sums.
+  void begin_pass(bool full, bool permute, double rest_share, double scale_step);
   void visit(const WeightsView &weights, double curvature_scale, double update_scale, Index count, const Team *team);
   // The visits of several blocks in lockstep, by one thread.
   static void visit_alone(const std::vector<Block *> &blocks, const WeightsView &weights, double curvature_scale,
@@ -42,14 +44,15 @@ public:
   Index visits_left() const { return visits() - cursor_; }
 
   struct Sums { // over the visits of the pass
-    double violation = 0;
+    double violation = 0, sum_of_violations = 0;
     Index updates = 0;
-    std::vector<double> loss, dual; // by part, before and after the steps
+    std::vector<double> loss, dual; // see PassArgs
   };
   const Sums &sums() const { return sums_; }
 
   // Terms of the objectives for examples [begin, end), added to the parts.
-  void evaluate(const WeightsView &weights, Index begin, Index end, double *loss, double *dual) const;
+  void evaluate(const WeightsView &weights, Index begin, Index end, double scale_step, double *loss,
+                double *dual) const;
   // Proximal minimisers, see Kernels::propose; dense layout only.
   void propose(const WeightsView &weights, Index begin, Index end, double curvature, double *loss, double *dual,
                double *out) const;
@@ -75,13 +78,15 @@ private:
   Buffer alpha_;
   Index alpha_stride_;
   std::unique_ptr<PooledLists> lists_;
-  std::vector<unsigned char> bound_; // per example: all duals at bounds
+  std::vector<unsigned char> rests_; // per example
   double cost_;
 
   Random random_;
   std::vector<std::int32_t> order_; // of the current pass
   Index cursor_ = 0;
   bool full_ = true;
+  double rests_below_ = 0;
+  double scale_step_ = 0;
   Sums sums_;
 
   mutable RowScratch scratch_;

@@ -191,6 +191,16 @@ inline Example example(const Examples &x, Index e, double scale, const Lanes &la
   return {scale * x.norm[e], x.cap[e], lanes.label, lanes.padded_count};
 }
 
+template <class Policy>
+inline void add_losses(double *s, const Example &one, const Scales &scales, Index lanes, double *sums) {
+  if constexpr (Policy::separable) {
+    for (int j = 0; j < Scales::count; ++j) Policy::loss(s, one, scales.at[j], sums + j * parts_size(lanes));
+  } else {
+    const Double4 losses = Policy::losses(s, one, load<Double4>(scales.at));
+    for (int j = 0; j < Scales::count; ++j) sums[j * parts_size(lanes)] += losses[j];
+  }
+}
+
 inline constexpr Range kWholeRange{0, 0, true, true};
 
 // The move of W by x (next - a)': by whole vectors of lanes or, with very many of them, lane by lane.
@@ -284,12 +294,17 @@ inline Move visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Ind
   if (lanes.classes) pad_gathered(lanes, s, a);
 
   const Example one = example(x, e, pass.curvature_scale, lanes);
-  Policy::loss(s, one, pass.loss);
+  if (pass.objectives) add_losses<Policy>(s, one, pass.scales, x.lanes, pass.loss);
   const Solved solved = Policy::solve(s, a, next, one, pass.threshold);
   *pass.violation = larger(*pass.violation, solved.violation);
-  Policy::dual(solved.changed ? next : a, one, pass.dual);
-  if (!solved.changed) return {};
-  pass.bound[e] = solved.bound;
+  *pass.sum_of_violations += solved.violation;
+  if (pass.objectives) Policy::dual(solved.changed ? next : a, one, pass.dual);
+  const bool calm = solved.violation < pass.rests_below;
+  if (!solved.changed) {
+    if (calm) pass.rests[e] = 1;
+    return {};
+  }
+  pass.rests[e] = calm || solved.bound;
   const Move move = move_of<S>(x, row, lanes, next, a, stride, buffer, pass.update_scale);
   *pass.updates += move.row >= 0;
   if (x.lists) {
@@ -367,7 +382,8 @@ void visit_alone(const Examples *x, const WeightsView &weights, PassArgs *pass, 
 
 // The terms of both objectives at W and alpha, for the certificate.
 template <class Policy>
-void evaluate(const Examples &x, const WeightsView &weights, Index begin, Index end, double *loss, double *dual) {
+void evaluate(const Examples &x, const WeightsView &weights, Index begin, Index end, const Scales &scales, double *loss,
+              double *dual) {
   with_weights(weights, [&]<class S>(S *W) {
     const RowOperations<S> rows = row_operations<S>(*x.rows);
     const Buffers buffer(x);
@@ -377,7 +393,7 @@ void evaluate(const Examples &x, const WeightsView &weights, Index begin, Index 
       rows.scores(*x.rows, x.row[e], next_row, W, weights.stride, buffer.s, *x.scratch);
       pad(buffer.s, x.lanes, lanes);
       const Example one = example(x, e, 1, {nullptr, x.lanes, lanes, x.label[e]});
-      Policy::loss(buffer.s, one, loss);
+      add_losses<Policy>(buffer.s, one, scales, x.lanes, loss);
       const double *a = x.alpha ? x.alpha + e * x.alpha_stride : buffer.a;
       if (!x.alpha) {
         for (Index m = 0; m < lanes; ++m) buffer.a[m] = 0;
@@ -402,7 +418,7 @@ void propose(const Examples &x, const WeightsView &weights, Index begin, Index e
       Example one = example(x, e, 1, {nullptr, x.lanes, lanes, x.label[e]});
       one.curvature = curvature;
       const double *a = x.alpha + e * x.alpha_stride;
-      Policy::loss(buffer.s, one, loss);
+      add_losses<Policy>(buffer.s, one, Scales(0), x.lanes, loss);
       const Solved solved = Policy::solve(buffer.s, a, buffer.next, one, 0);
       const double *chosen = solved.changed ? buffer.next : a;
       for (Index m = 0; m < lanes; ++m) out[m] = chosen[m];

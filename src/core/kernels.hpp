@@ -56,6 +56,14 @@ struct Team {
   Index first_feature, last_feature; // this thread's range; the last one has the intercept too
 };
 
+// Weights can be scaled for free: the loss at s W is a matter of the scores that are known anyway. A W that misses
+// many margins by a little has a much better primal value at s a little above 1.
+struct Scales {
+  static constexpr int count = 4;
+  double at[count] = {1, 1, 1, 1};
+  explicit Scales(double step) : at{1, 1 + step, 1 + 2 * step, 1 + 4 * step} {}
+};
+
 struct PassArgs {
   const std::int32_t *order;  // examples in the order of the visits
   Index begin, end;
@@ -63,10 +71,15 @@ struct PassArgs {
   double update_scale;        // W moves by update_scale * (change of alpha) x
   double threshold;           // smaller violations are left alone
   bool listed_classes_only;   // lists: score only the classes of the example's list (a shrunk pass)
-  unsigned char *bound;       // per example: all duals at bounds
+  unsigned char *rests;       // per example: shrunk passes leave it out, for its duals are all at bounds or ...
+  double rests_below;         // ... its violation was below this
+  bool objectives;            // whether to sum the terms of the objectives too
+  Scales scales;
   // results, added to
   double *violation;          // maximum
-  double *loss, *dual;        // per part, at the moment of the visit (before and after the step)
+  double *sum_of_violations;
+  double *loss;               // by scale and part, see loss_size; at the moment of the visit, before the step
+  double *dual;               // by part, after the step
   Index *updates;
 };
 
@@ -75,7 +88,7 @@ struct Kernels {
   void (*visit[3][2])(const Examples &, const WeightsView &, PassArgs &, const Team *); // [formulation][squared]
   // Rounds of a team, by one thread.
   void (*visit_alone[3][2])(const Examples *, const WeightsView &, PassArgs *, Move *, int size, Index rounds);
-  void (*evaluate[3][2])(const Examples &, const WeightsView &, Index begin, Index end, double *loss,
+  void (*evaluate[3][2])(const Examples &, const WeightsView &, Index begin, Index end, const Scales &, double *loss,
                          double *dual);
   // Minimisers of curvature/2 ||a - alpha||^2 + g.(a - alpha) + diagonal terms, g at the scores of W, for
   // examples [begin, end): the proximal step of the Newton solver. alpha stays. out: rows of alpha_stride.
@@ -87,7 +100,8 @@ struct Kernels {
   void (*squared_norms)(const Rows &, RowScratch &, double *out);
   void (*norms)(const void *W, const void *Z, bool single_precision, Index n_rows, Index stride, double kappa,
                 double *w, double *v, double *apart);
-  void (*extrapolate)(void *W, void *Z, void *previous, bool single_precision, Index size, double beta, double share);
+  void (*extrapolate)(void *W, void *Z, void *previous, bool single_precision, Index size, double beta, double kappa,
+                      double next_kappa);
 };
 
 constexpr Index padded(Index lanes, Index width) {
@@ -95,6 +109,10 @@ constexpr Index padded(Index lanes, Index width) {
 }
 // From here on single lanes are cheaper to touch than whole rows of W.
 inline constexpr Index kManyLanes = 256;
+
+// Sums by part have room for padded lanes, those of the loss for every scale of them.
+constexpr Index parts_size(Index lanes) { return lanes + 8; }
+constexpr Index loss_size(Index lanes) { return Scales::count * parts_size(lanes); }
 
 constexpr Index workspace_size(Index lanes) { return 8 * (lanes + 16); }
 

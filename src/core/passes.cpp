@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 #include <thread>
 
 namespace mm {
@@ -101,36 +102,72 @@ void Passes::visit_as_team(Weights &weights, double curvature, double scale, Ind
   for (std::thread &other : others) other.join();
 }
 
-PassRecord Passes::end_pass(const Weights &weights) const {
-  PassRecord record{full_, 0, 0, 0, NAN, NAN, NAN, NAN};
-  const std::size_t lanes = static_cast<std::size_t>(weights.lanes());
-  std::vector<double> loss(lanes), dual(lanes);
+namespace {
+struct BestScale {
+  double primal;
+  int scale;
+};
+
+// The primal value at the best of the scales of W, from the losses at every scale.
+BestScale best_of(const Scales &scales, double squared_norm, const double *loss, Index apart) {
+  BestScale best{INFINITY, 0};
+  for (int j = 0; j < Scales::count; ++j) {
+    const double primal = 0.5 * scales.at[j] * scales.at[j] * squared_norm + loss[j * apart];
+    if (primal < best.primal) best = {primal, j};
+  }
+  return best;
+}
+} // namespace
+
+PassRecord Passes::end_pass(const Weights &weights) {
+  PassRecord record{full_, 0, 0, 0, NAN, NAN, NAN};
+  const Index lanes = weights.lanes();
+  std::vector<double> loss(static_cast<std::size_t>(loss_size(lanes))), dual(static_cast<std::size_t>(lanes));
   for (const Block *block : blocks_) {
     const Block::Sums &sums = block->sums();
     record.violation = std::max(record.violation, sums.violation);
     record.visited += block->visits();
     record.updates += sums.updates;
-    for (std::size_t m = 0; m < lanes; ++m) {
-      loss[m] += sums.loss[m];
-      dual[m] += sums.dual[m];
-    }
+    for (std::size_t m = 0; m < loss.size(); ++m) loss[m] += sums.loss[m];
+    for (std::size_t m = 0; m < dual.size(); ++m) dual[m] += sums.dual[m];
   }
   if (!full_) return record;
   std::vector<double> w(static_cast<std::size_t>(weights.stride())), v(w.size());
-  record.proximity = 0.5 * weights.kappa() * weights.squared_norms(w.data(), v.data());
-  const bool separable = blocks_[0]->problem().n_parts() > 1;
-  double primal = 0, f = 0, worst = 0;
-  const auto relative = [](double p, double d) { return (p + d) / std::max(std::abs(p), 1e-300); };
-  for (std::size_t m = 0; m < lanes; ++m) {
-    const double p = 0.5 * w[m] + loss[m], d = 0.5 * v[m] + dual[m];
-    primal += p;
-    f += d;
-    if (separable) worst = std::max(worst, relative(p, d));
+  const double distance = weights.squared_norms(w.data(), v.data());
+  const double squared_norm = std::accumulate(w.begin(), w.end(), 0.0);
+  if (!blocks_[0]->problem().separable()) { // one part
+    w[0] = squared_norm;
+    v[0] = std::accumulate(v.begin(), v.end(), 0.0);
   }
+  const Scales scales(scale_step_);
+  double primal = 0, f = 0;
+  record.worst_gap = -INFINITY;
+  int best_scale = 0; // of the part with the largest gap
+  const auto relative = [](double p, double d) { return (p + d) / std::max(std::abs(p), 1e-300); };
+  for (Index m = 0; m < blocks_[0]->problem().n_parts(); ++m) {
+    const auto part = static_cast<std::size_t>(m);
+    const BestScale best = best_of(scales, w[part], loss.data() + m, parts_size(lanes));
+    const double d = 0.5 * v[part] + dual[part];
+    primal += best.primal;
+    f += d;
+    if (relative(best.primal, d) > record.worst_gap) {
+      record.worst_gap = relative(best.primal, d);
+      best_scale = best.scale;
+    }
+  }
+  constexpr double follow[Scales::count] = {0.5, 0.7, 1, 2};
+  scale_step_ = std::clamp(scale_step_ * follow[best_scale], 1e-8, 0.25);
   record.primal = primal;
   record.dual = -f;
-  record.worst_gap = std::max(worst, relative(primal, f));
+  record.worst_gap = std::max(record.worst_gap, relative(primal, f));
+  const double kappa = weights.kappa();
+  if (kappa > 0) next_kappa_ = acceleration_.steer(kappa, {primal, -f, 0.5 * squared_norm, 0.5 * kappa * distance});
   return record;
+}
+
+// A stage is a full pass and the shrunk ones that follow it.
+void Passes::end_stage(Weights &weights) {
+  if (weights.kappa() > 0) weights.extrapolate(Acceleration::momentum(weights.kappa()), next_kappa_);
 }
 
 Stopped Passes::run(Weights &weights, const RunOptions &options, std::vector<PassRecord> &records) {
@@ -139,7 +176,7 @@ Stopped Passes::run(Weights &weights, const RunOptions &options, std::vector<Pas
     if (between_passes()) {
       full_ = next_full_;
       if (full_) shrunk_effort_ = 0;
-      for (Block *block : blocks_) block->begin_pass(full_, options.permute);
+      for (Block *block : blocks_) block->begin_pass(full_, options.permute, options.rest_share, scale_step_);
     }
     Index longest = 0;
     for (const Block *block : blocks_) longest = std::max(longest, block->visits_left());
@@ -158,7 +195,7 @@ Stopped Passes::run(Weights &weights, const RunOptions &options, std::vector<Pas
       next_full_ = !options.shrinking || met;
       if (!met && record.worst_gap <= options.certify_below) return Stopped::certify;
       if (met) {
-        weights.extrapolate(options.momentum); // this stage is over, or Z would never move again
+        end_stage(weights); // or Z would never move again
         return Stopped::tolerance;
       }
     } else {
@@ -166,7 +203,7 @@ Stopped Passes::run(Weights &weights, const RunOptions &options, std::vector<Pas
       next_full_ =
           record.visited == 0 || record.violation < options.tolerance || shrunk_effort_ >= options.shrunk_effort;
     }
-    if (next_full_) weights.extrapolate(options.momentum);
+    if (next_full_) end_stage(weights);
     if (budget <= 0) return Stopped::budget;
   }
   return Stopped::epochs;

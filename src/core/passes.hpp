@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "acceleration.hpp"
 #include "block.hpp"
 
 namespace mm {
@@ -14,9 +15,8 @@ struct PassRecord {
   double violation;
   Index visited;
   Index updates;
-  double primal, dual;  // full passes: estimates from the scores seen on the way; dual is -f
+  double primal, dual;  // full passes: estimates from the scores seen on the way; primal at the best scale, dual is -f
   double worst_gap;     // of the sum and of every separable part, relative; an estimate too
-  double proximity;     // kappa/2 ||W - Z||^2
 };
 
 struct RunOptions {
@@ -25,8 +25,8 @@ struct RunOptions {
   double budget;          // about how many multiply-adds to spend
   double max_epochs;      // as many visits as there are examples are one epoch
   bool shrinking, permute;
+  double rest_share;      // shrunk passes leave out examples whose violation is below this share of the mean
   double shrunk_effort;   // what shrunk passes may cost between full ones, in full passes
-  double momentum;        // beta of the acceleration (weights.kappa() > 0)
 };
 
 enum class Stopped : int { budget, tolerance, certify, epochs };
@@ -36,12 +36,15 @@ public:
   explicit Passes(std::vector<Block *> blocks);
 
   Stopped run(Weights &weights, const RunOptions &options, std::vector<PassRecord> &records);
+  // Scales 1, 1 + step, 1 + 2 step and 1 + 4 step of W are tried; the step follows the best one.
+  double scale_step() const { return scale_step_; }
 
 private:
   bool between_passes() const;
   void visit(Weights &weights, Index rounds);
   void visit_as_team(Weights &weights, double curvature, double scale, Index rounds);
-  PassRecord end_pass(const Weights &weights) const;
+  PassRecord end_pass(const Weights &weights);
+  void end_stage(Weights &weights);
 
   std::vector<Block *> blocks_;
   Index n_examples_ = 0;
@@ -51,6 +54,9 @@ private:
   double team_speed_ = 0, alone_speed_ = 0; // rounds a second, 0: unknown
   unsigned n_visits_ = 0;
   std::vector<Index> cuts_; // features: thread t moves [cuts_[t], cuts_[t + 1])
+  double scale_step_ = 0.02;
+  Acceleration acceleration_;
+  double next_kappa_ = 0;
   bool full_ = true;
   bool next_full_ = true;
   double shrunk_effort_ = 0; // in full passes, since the last full one

@@ -7,8 +7,9 @@
 //
 // A policy has
 //   separable              whether lanes are problems of their own (their objectives are summed apart)
-//   loss(s, e, parts)      adds the primal loss, to parts[lane] or, not separable, to parts[0]
-//   dual(a, e, parts)      adds the linear and diagonal terms of the dual f, likewise
+//   loss(s, e, scale, parts)  separable: adds the primal loss of every lane, at a scale of s, to parts[lane]
+//   losses(s, e, scales)      else: the primal loss at four scales of s at once
+//   dual(a, e, parts)      adds the linear and diagonal terms of the dual f, to parts[lane] or, not separable, parts[0]
 //   solve(s, a, next, e, threshold)  minimises f over the example's duals; overwrites s
 #pragma once
 

@@ -21,17 +21,14 @@ template <bool Squared> struct CrammerSinger {
   // g less the constant 1, in place of s: only differences of g matter.
   static void margins(double *s, const Example &e) { s[e.label] -= 1; }
 
-  static double largest(const double *s, Index lanes) {
+  static Double4 losses(double *s, const Example &e, Double4 scales) {
+    const double own = s[e.label];
+    s[e.label] = -kInfinity;
     Double4 top = splat<Double4>(-kInfinity);
-    for (Index m = 0; m < lanes; m += 4) top = larger(top, load<Double4>(s + m));
-    return horizontal_max(top);
-  }
-
-  static void loss(double *s, const Example &e, double *parts) {
-    margins(s, e);
-    const double slack = largest(s, e.lanes) - s[e.label];
-    s[e.label] += 1;
-    parts[0] += e.cap * (Squared ? slack * slack : slack);
+    for (Index m = 0; m < e.lanes; m += 4) top = larger(top, load<Double4>(s + m));
+    s[e.label] = own;
+    const Double4 slack = larger(scales * (horizontal_max(top) - own) + 1, Double4{});
+    return e.cap * (Squared ? slack * slack : slack);
   }
 
   static void dual(const double *a, const Example &e, double *parts) {

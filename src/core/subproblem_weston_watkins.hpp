@@ -16,16 +16,16 @@ namespace mm::MM_ISA {
 template <bool Squared> struct WestonWatkins {
   static constexpr bool separable = false;
 
-  static void loss(double *s, const Example &e, double *parts) {
+  static Double4 losses(double *s, const Example &e, Double4 scales) {
     const double own = s[e.label];
     s[e.label] = -kInfinity;
     Double4 sum = {};
-    for (Index m = 0; m < e.lanes; m += 4) {
-      const Double4 slack = larger(load<Double4>(s + m) + (1 - own), Double4{});
+    for (Index m = 0; m < e.lanes; ++m) {
+      const Double4 slack = larger(scales * (s[m] - own) + 1, Double4{});
       sum += Squared ? slack * slack : slack;
     }
     s[e.label] = own;
-    parts[0] += e.cap * horizontal_sum(sum);
+    return e.cap * sum;
   }
 
   static void dual(const double *a, const Example &e, double *parts) {

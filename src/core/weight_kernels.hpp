@@ -36,25 +36,29 @@ inline void norms(const void *W, const void *Z, bool single, Index n_rows, Index
   else lane_sums(static_cast<const double *>(W), static_cast<const double *>(Z), n_rows, stride, kappa, w, v, apart);
 }
 
-// Z <- W + beta (W - previous), previous <- W, and W moves with Z so that V stays: W += share (new Z - old Z).
+// Z <- W + beta (W - previous), previous <- W; kappa becomes next_kappa, and W such that V = W + kappa (W - Z) stays.
 template <class S>
-inline void extrapolated(S *__restrict W, S *__restrict Z, S *__restrict previous, Index size, S beta, S share) {
+inline void extrapolated(S *__restrict W, S *__restrict Z, S *__restrict previous, Index size, S beta, S kappa,
+                         S next_kappa) {
+  const S share = 1 / (1 + next_kappa);
   for (Index i = 0; i < size; ++i) {
     const S w = W[i];
-    const S target = w + beta * (w - previous[i]);
+    const S v = w + kappa * (w - Z[i]);
+    const S z = w + beta * (w - previous[i]);
     previous[i] = w;
-    W[i] = w + share * (target - Z[i]);
-    Z[i] = target;
+    W[i] = z + share * (v - z);
+    Z[i] = z;
   }
 }
 
-inline void extrapolate(void *W, void *Z, void *previous, bool single, Index size, double beta, double share) {
-  if (single)
-    extrapolated(static_cast<float *>(W), static_cast<float *>(Z), static_cast<float *>(previous), size,
-                 static_cast<float>(beta), static_cast<float>(share));
-  else
-    extrapolated(static_cast<double *>(W), static_cast<double *>(Z), static_cast<double *>(previous), size, beta,
-                 share);
+inline void extrapolate(void *W, void *Z, void *previous, bool single, Index size, double beta, double kappa,
+                        double next_kappa) {
+  const auto run = [&]<class S>(S) {
+    extrapolated(static_cast<S *>(W), static_cast<S *>(Z), static_cast<S *>(previous), size, static_cast<S>(beta),
+                 static_cast<S>(kappa), static_cast<S>(next_kappa));
+  };
+  if (single) run(float{});
+  else run(double{});
 }
 
 } // namespace mm::MM_ISA

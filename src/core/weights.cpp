@@ -84,9 +84,9 @@ void Weights::set_kappa(double kappa) {
   }
 }
 
-void Weights::extrapolate(double beta) {
-  if (kappa_ == 0) return;
-  kernels().extrapolate(W_.get(), Z_.get(), previous_.get(), single_, n_rows_ * stride_, beta, kappa_ / (1 + kappa_));
+void Weights::extrapolate(double beta, double next_kappa) {
+  kernels().extrapolate(W_.get(), Z_.get(), previous_.get(), single_, n_rows_ * stride_, beta, kappa_, next_kappa);
+  kappa_ = next_kappa;
 }
 
 void Weights::averaged(Weights &out) const {

@@ -39,7 +39,7 @@ public:
   // begins anew: Z = W.
   void set_kappa(double kappa);
   // Z = W + beta (W - W at the last call), V unchanged.
-  void extrapolate(double beta);
+  void extrapolate(double beta, double next_kappa); // kappa() > 0, and so it stays
   // out = W, or with acceleration the mean of W and W at the last extrapolation: steps leave the primal less
   // noise in it. `out` is of the same shape, in double precision.
   void averaged(Weights &out) const;

@@ -1,8 +1,7 @@
 """One machine: examples, weights and the certificate that bounds how far they are from optimal.
 
 A certificate is computed in float64 from alpha alone: V = sum alpha x is rebuilt, the dual value is f's at
-alpha, the primal value is taken at the weights that would be handed out. Its relative gap is
-(primal + f) / primal; for separable lanes the worst lane is certified beside the sum.
+alpha, the primal value is taken at the weights that would be handed out (the best of a few scales of W). Its relative gap is (primal + f) / primal; for separable lanes the worst lane is certified beside the sum.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from multimargin.problems.formulations import Formulation
 BUDGET = 8e7
 _TINY = 1e-300
 _LARGE = 1 << 29  # bytes
+_SCALES = np.array([0.0, 1.0, 2.0, 4.0])  # in steps above 1: scales of W that are tried, as by Scales in the core
 _ROUNDING = 1e-7  # by which a dual value may exceed the primal value, relative
 
 
@@ -183,15 +183,20 @@ class Machine:
         v_norms, _ = W.squared_norms()
         w_norms = W.squared_norms()[0] if self.algorithm.candidate(W) else v_norms
         n_parts = self.problem.n_parts
-        loss, dual = np.zeros(n_parts), np.zeros(n_parts)
+        scale_step = self.passes.scale_step
+        losses, dual = np.zeros((len(_SCALES), n_parts)), np.zeros(n_parts)
         for block, begin, end in self.slices():
-            loss_here, dual_here = block.evaluate(W, begin, end)
-            loss += loss_here
+            losses_here, dual_here = block.evaluate(W, begin, end, scale_step)
+            losses += losses_here.reshape(losses.shape)
             dual += dual_here
         if n_parts == 1:
             w_norms, v_norms = w_norms.sum(keepdims=True), v_norms.sum(keepdims=True)
         share = self.examples.constant / n_parts
-        primal = 0.5 * w_norms + loss + share
+        scales = 1 + scale_step * _SCALES
+        primals = 0.5 * np.outer(scales**2, w_norms) + losses + share
+        best = primals.argmin(axis=0)  # scale of every part
+        W.array[:, : self.problem.lanes] *= scales[best]
+        primal = primals.min(axis=0)
         lower = -(0.5 * v_norms + dual) + share
         worst = float(np.max((primal - lower) / np.maximum(np.abs(primal), _TINY)))
         if worst < -_ROUNDING or np.sum(primal) < np.sum(lower) - _ROUNDING * abs(np.sum(primal)):

@@ -6,8 +6,7 @@ calls: the cooling of the tolerance, when to certify, when float32 has had its d
 
 Acceleration (Catalyst): the same passes minimise the objective plus kappa/2 ||W - Z||^2, and Z is extrapolated
 after every stage of a full and some shrunk passes. Kappa starts at ``0.6 sqrt(t)``, t the mean of C ||x||^2, which
-was within twice of the best fixed value on most sets tried. Too large a kappa stalls: when the gap does not halve
-over 25 stages kappa is divided by 2.5, and in the end the passes are plain.
+was within four times of the best fixed value on the sets tried; from there the core steers it (acceleration.hpp).
 """
 
 from __future__ import annotations
@@ -21,11 +20,9 @@ from multimargin import _core
 from multimargin.linear.machine import BUDGET, Certificate, Machine, PassRecord
 
 _KAPPA = 0.6
-_KAPPA_FALLS_BY = 2.5
-_SMALLEST_KAPPA = 0.02  # in the same unit; smaller ones are as good as none
-_PATIENCE = 25  # stages
 _SHRUNK_EFFORT = 5.0  # paper 000: shrunk loops may cost five full ones
-_SHRUNK_EFFORT_ACCELERATED = 1.0
+_SHRUNK_EFFORT_ACCELERATED = 0.5
+_REST_SHARE = 1.0  # accelerated: examples with a violation below the mean wait for the next full pass
 # Epochs between certificates that nothing else asks for: for the history, and for Ctrl-C to leave one behind.
 _CERTIFY_EVERY = 25.0
 # float32 cannot see smaller violations than this; nor is it used for smaller target gaps or odd scales.
@@ -63,9 +60,6 @@ class SequentialDual:
         self.certify_below = self._first_certificate()
         self.failed_certificates = 0
         self.certified_at = 0.0  # epochs
-        self.smallest_kappa = 0.0
-        self.gap_to_halve = np.inf
-        self.stages_left = _PATIENCE
 
     def _first_certificate(self) -> float:
         """Estimated gap at which to certify: estimates are high, as a pass sees the scores before their steps, and
@@ -83,9 +77,7 @@ class SequentialDual:
         if warm:
             machine.rebuild(self.weights)
         if self.options.accelerated and len(norm):
-            unit = sqrt(float(np.mean(machine.examples.cap * norm)))
-            self.smallest_kappa = _SMALLEST_KAPPA * unit
-            self.weights.set_kappa(_KAPPA * unit)
+            self.weights.set_kappa(_KAPPA * sqrt(float(np.mean(machine.examples.cap * norm))))
 
     def advance(self, machine: Machine, max_epochs: float) -> list[PassRecord]:
         weights, options = self.weights, self.options
@@ -93,7 +85,6 @@ class SequentialDual:
             machine.certify()
             self.done = self.converged = True
             return []
-        q = 1.0 / (1.0 + weights.kappa)
         stopped, passes = machine.passes.run(
             weights,
             tolerance=self.tolerance,
@@ -102,11 +93,9 @@ class SequentialDual:
             max_epochs=max_epochs,
             shrinking=options.shrinking,
             permute=options.permutation,
+            rest_share=_REST_SHARE if weights.kappa > 0 else 0.0,
             shrunk_effort=_SHRUNK_EFFORT_ACCELERATED if weights.kappa > 0 else _SHRUNK_EFFORT,
-            momentum=(1 - sqrt(q)) / (1 + sqrt(q)),
         )
-        if weights.kappa > 0:
-            self._mind_kappa([p.worst_gap for p in passes if p.full])
         records = [PassRecord(p.violation, p.visited, self.name, estimate=p.worst_gap) for p in passes]
         certified = None
         if stopped == "certify":
@@ -125,18 +114,6 @@ class SequentialDual:
         if certified is not None and records:
             records[-1] = records[-1]._replace(primal=certified.primal, dual=certified.dual, gap=certified.gap)
         return records
-
-    def _mind_kappa(self, gaps: list[float]) -> None:
-        """Lower kappa when the estimated gaps of the stages do not fall."""
-        for gap in gaps:
-            if gap <= 0.5 * self.gap_to_halve:
-                self.gap_to_halve, self.stages_left = gap, _PATIENCE
-            else:
-                self.stages_left -= 1
-        if self.stages_left <= 0:
-            kappa = self.weights.kappa / _KAPPA_FALLS_BY
-            self.weights.set_kappa(kappa if kappa > self.smallest_kappa else 0.0)
-            self.gap_to_halve, self.stages_left = np.inf, _PATIENCE
 
     def _tolerance_met(self, machine: Machine, estimate: float) -> Certificate | None:
         """A full pass stayed below the tolerance: cool it, or stop."""
