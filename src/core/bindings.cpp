@@ -24,8 +24,13 @@ template <class T> using In2 = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu
 struct PyRows {
   mm::Rows rows;
   nb::ndarray<> owners[3];
-  std::vector<std::uint64_t> occupied;
 };
+
+template <class T> nb::ndarray<nb::numpy, T> owned_array(std::vector<T> &&values) {
+  auto *kept = new std::vector<T>(std::move(values));
+  nb::capsule owner(kept, [](void *p) noexcept { delete static_cast<std::vector<T> *>(p); });
+  return nb::ndarray<nb::numpy, T>(kept->data(), {kept->size()}, owner);
+}
 
 template <class I> void check_csr(const I *indices, const I *indptr, Index n_rows, Index n_values, Index n_features) {
   if (indptr[0] != 0) throw nb::value_error("CSR indptr must start at 0");
@@ -55,31 +60,50 @@ PyRows csr_rows(In<X> values, In<I> indices, In<I> indptr, Index n_features, dou
   const Index n_rows = static_cast<Index>(indptr.shape(0)) - 1;
   check_csr(indices.data(), indptr.data(), n_rows, static_cast<Index>(indices.shape(0)), n_features);
   return {{sizeof(I) == 4 ? mm::Layout::csr32 : mm::Layout::csr64, sizeof(X) == 4, values.data(), indices.data(),
-           indptr.data(), n_rows, n_features, 0, intercept, nullptr},
-          {nb::ndarray<>(values), nb::ndarray<>(indices), nb::ndarray<>(indptr)},
-          {}};
+           indptr.data(), n_rows, n_features, 0, intercept},
+          {nb::ndarray<>(values), nb::ndarray<>(indices), nb::ndarray<>(indptr)}};
 }
 
-template <class X> PyRows dense_rows(In2<X> values, bool skip_zeros, double intercept) {
+template <class X> PyRows dense_rows(In2<X> values, double intercept) {
   check_intercept(intercept);
   const Index n_rows = static_cast<Index>(values.shape(0)), n_features = static_cast<Index>(values.shape(1));
   if (n_rows > 0 && n_features > 1 && values.stride(1) != 1) throw nb::value_error("dense rows must be contiguous");
-  if (skip_zeros && n_features > 2147483647) throw nb::value_error("too many features for a dense array");
-  PyRows out{{skip_zeros ? mm::Layout::dense_with_zeros : mm::Layout::dense, sizeof(X) == 4, values.data(), nullptr,
-              nullptr, n_rows, n_features, static_cast<Index>(values.stride(0)), intercept, nullptr},
-             {nb::ndarray<>(values)},
-             {}};
-  if (skip_zeros) {
-    const Index words = out.rows.words_per_row();
-    out.occupied.assign(static_cast<std::size_t>(n_rows * words), 0);
+  return {{mm::Layout::dense, sizeof(X) == 4, values.data(), nullptr, nullptr, n_rows, n_features,
+           static_cast<Index>(values.stride(0)), intercept},
+          {nb::ndarray<>(values)}};
+}
+
+// The non-zeros of a dense array as CSR parts (data, indices, indptr).
+template <class X> nb::object gather_nonzeros(In2<X> dense) {
+  const Index n_rows = static_cast<Index>(dense.shape(0)), n_features = static_cast<Index>(dense.shape(1));
+  if (n_rows > 0 && n_features > 1 && dense.stride(1) != 1) throw nb::value_error("dense rows must be contiguous");
+  if (n_features > 2147483647) throw nb::value_error("too many features for int32 indices");
+  std::vector<X> values;
+  std::vector<std::int32_t> indices;
+  std::vector<std::int64_t> indptr{0};
+  {
+    nb::gil_scoped_release release;
+    std::size_t count = 0;
     for (Index i = 0; i < n_rows; ++i) {
-      const X *row = values.data() + i * out.rows.row_stride;
-      std::uint64_t *bits = out.occupied.data() + i * words;
-      for (Index j = 0; j < n_features; ++j) bits[j / 64] |= std::uint64_t{row[j] != 0} << (j % 64);
+      const X *row = dense.data() + i * static_cast<Index>(dense.stride(0));
+      for (Index j = 0; j < n_features; ++j) count += row[j] != 0;
     }
-    out.rows.occupied = out.occupied.data();
+    values.resize(count + 1); // room for a store after the last one
+    indices.resize(count + 1);
+    std::size_t at = 0;
+    for (Index i = 0; i < n_rows; ++i) {
+      const X *row = dense.data() + i * static_cast<Index>(dense.stride(0));
+      for (Index j = 0; j < n_features; ++j) {
+        values[at] = row[j];
+        indices[at] = static_cast<std::int32_t>(j);
+        at += row[j] != 0;
+      }
+      indptr.push_back(static_cast<std::int64_t>(at));
+    }
+    values.resize(count);
+    indices.resize(count);
   }
-  return out;
+  return nb::make_tuple(owned_array(std::move(values)), owned_array(std::move(indices)), owned_array(std::move(indptr)));
 }
 
 template <class X, class I> void define_csr(nb::class_<PyRows> &rows) {
@@ -87,35 +111,14 @@ template <class X, class I> void define_csr(nb::class_<PyRows> &rows) {
                   "n_features"_a, "intercept"_a);
 }
 template <class X> void define_dense(nb::class_<PyRows> &rows) {
-  rows.def_static("dense", &dense_rows<X>, "X"_a.noconvert(), "skip_zeros"_a, "intercept"_a);
-}
-
-// Scratch for compacting a dense row, for calls outside of a block.
-struct OwnScratch {
-  std::vector<std::int32_t> index;
-  std::vector<double> value;
-  mm::RowScratch scratch;
-  explicit OwnScratch(const mm::Rows &rows) {
-    if (rows.layout != mm::Layout::dense_with_zeros) return;
-    index.resize(static_cast<std::size_t>(rows.n_features) + 1);
-    value.resize(static_cast<std::size_t>(rows.n_features) + 1);
-    scratch.index = index.data();
-    scratch.value = value.data();
-  }
-};
-
-template <class T> nb::ndarray<nb::numpy, T> owned_array(std::vector<T> &&values) {
-  auto *kept = new std::vector<T>(std::move(values));
-  nb::capsule owner(kept, [](void *p) noexcept { delete static_cast<std::vector<T> *>(p); });
-  return nb::ndarray<nb::numpy, T>(kept->data(), {kept->size()}, owner);
+  rows.def_static("dense", &dense_rows<X>, "X"_a.noconvert(), "intercept"_a);
 }
 
 nb::ndarray<nb::numpy, double> squared_norms(const PyRows &self) {
   std::vector<double> out(static_cast<std::size_t>(self.rows.n_rows));
   {
     nb::gil_scoped_release release;
-    OwnScratch own(self.rows);
-    mm::kernels().squared_norms(self.rows, own.scratch, out.data());
+    mm::kernels().squared_norms(self.rows, out.data());
   }
   return owned_array(std::move(out));
 }
@@ -160,6 +163,9 @@ NB_MODULE(_core, m) {
   m.def("instruction_set", &mm::instruction_set, "The instruction set in use.");
   m.def("use_instruction_set", &mm::use_instruction_set, "name"_a, "Force one; False when it is not available.");
 
+  m.def("gather_nonzeros", &gather_nonzeros<float>, "X"_a.noconvert());
+  m.def("gather_nonzeros", &gather_nonzeros<double>, "X"_a.noconvert(), "CSR parts (data, indices, indptr) of a dense array.");
+
   nb::class_<PyRows> rows(m, "Rows", "Rows of X, read in place.");
   define_csr<float, std::int32_t>(rows);
   define_csr<float, std::int64_t>(rows);
@@ -186,10 +192,9 @@ NB_MODULE(_core, m) {
               throw nb::value_error("W and X differ in features");
             check_range(begin, end, self.rows.n_rows);
             nb::gil_scoped_release release;
-            OwnScratch own(self.rows);
             std::vector<double> padded_scores(static_cast<std::size_t>(stride));
-            mm::kernels().scores(self.rows, {const_cast<void *>(W.data()), single, stride}, own.scratch, begin, end,
-                                 lanes, padded_scores.data(), out.data());
+            mm::kernels().scores(self.rows, {const_cast<void *>(W.data()), single, stride}, begin, end, lanes,
+                                  padded_scores.data(), out.data());
           },
           "W"_a.noconvert(), "out"_a.noconvert(), "begin"_a, "out = the first columns of X[begin:begin + len(out)] @ W, W padded.");
 

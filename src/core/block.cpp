@@ -48,12 +48,6 @@ Block::Block(Problem problem, const Rows &rows, std::vector<std::int64_t> row, s
       workspace_(allocate_zeroed(static_cast<std::size_t>(workspace_size(problem.lanes)) * sizeof(double))) {
   if (pooled) lists_ = std::make_unique<PooledLists>(n_examples());
   else alpha_ = allocate_zeroed(row_.size() * static_cast<std::size_t>(alpha_stride_) * sizeof(double));
-  if (rows_.layout == Layout::dense_with_zeros) {
-    scratch_index_.resize(static_cast<std::size_t>(rows_.n_features) + 1);
-    scratch_value_.resize(static_cast<std::size_t>(rows_.n_features) + 1);
-    scratch_.index = scratch_index_.data();
-    scratch_.value = scratch_value_.data();
-  }
   const double per_row = rows_.n_rows > 0 ? n_nonzeros(rows_) / static_cast<double>(rows_.n_rows) : 0;
   cost_ = static_cast<double>(n_examples()) * static_cast<double>(alpha_stride_) * (per_row + kRowOverhead);
 }
@@ -69,7 +63,6 @@ Examples Block::examples() const {
           static_cast<double *>(alpha_.get()),
           alpha_stride_,
           lists_.get(),
-          &scratch_,
           static_cast<double *>(workspace_.get())};
 }
 

@@ -89,9 +89,6 @@ private:
   double scale_step_ = 0;
   Sums sums_;
 
-  mutable RowScratch scratch_;
-  std::vector<std::int32_t> scratch_index_;
-  std::vector<double> scratch_value_;
   Buffer workspace_;
 };
 

@@ -17,7 +17,6 @@ template <class F> inline void with_matrix(const Rows &rows, F f) {
     case Layout::csr32: return f(CsrMatrix<X, std::int32_t>{});
     case Layout::csr64: return f(CsrMatrix<X, std::int64_t>{});
     case Layout::dense: return f(DenseMatrix<X>{});
-    case Layout::dense_with_zeros: return f(DenseWithZeros<X>{});
     }
   };
   if (rows.single_precision) typed(float{});
@@ -38,21 +37,20 @@ struct Range {
 // The row operations for one storage of X and one precision of W, called through pointers: a call costs
 // nothing beside a row, and the formulations need not be compiled once for every storage.
 template <class S> struct RowOperations {
-  void (*scores)(const Rows &, Index, Index next, const S *, Index stride, double *, RowScratch &);
+  void (*scores)(const Rows &, Index, Index next, const S *, Index stride, double *);
   void (*add)(const Rows &, const Move &, S *, Index stride, Range);
-  void (*scores_of)(const Rows &, Index, const S *, Index stride, const std::int32_t *lanes, Index, double *,
-                    RowScratch &);
+  void (*scores_of)(const Rows &, Index, const S *, Index stride, const std::int32_t *lanes, Index, double *);
   void (*prefetch)(const Rows &, Index);
 };
 
 template <class Matrix, class S> struct RowFunctions {
-  static void scores(const Rows &r, Index i, Index next, const S *W, Index stride, double *out, RowScratch &scratch) {
-    scores_of_row(Matrix::get(r, i, scratch), Matrix::peek(r, next, scratch), W, stride, r.intercept, r.n_features,
+  static void scores(const Rows &r, Index i, Index next, const S *W, Index stride, double *out) {
+    scores_of_row(Matrix::get(r, i), Matrix::peek(r, next), W, stride, r.intercept, r.n_features,
                   out);
   }
   // W += x c', by whole vectors of lanes or lane by lane.
   static void add(const Rows &r, const Move &move, S *W, Index stride, Range range) {
-    auto row = Matrix::get(r, move.row, *move.scratch);
+    auto row = Matrix::get(r, move.row);
     if (!range.all) row = row.between(range.first, range.last);
     const double bias = range.intercept ? r.intercept : 0;
     if (move.lanes)
@@ -62,8 +60,8 @@ template <class Matrix, class S> struct RowFunctions {
       add_row(row, static_cast<const S *>(move.change), move.changed, move.n_changed, W, stride, bias, r.n_features);
   }
   static void scores_of(const Rows &r, Index i, const S *W, Index stride, const std::int32_t *lanes, Index n,
-                        double *out, RowScratch &scratch) {
-    scores_of_lanes(Matrix::get(r, i, scratch), W, stride, r.intercept, r.n_features, lanes, n, out);
+                        double *out) {
+    scores_of_lanes(Matrix::get(r, i), W, stride, r.intercept, r.n_features, lanes, n, out);
   }
 };
 
@@ -205,11 +203,10 @@ inline constexpr Range kWholeRange{0, 0, true, true};
 
 // The move of W by x (next - a)': by whole vectors of lanes or, with very many of them, lane by lane.
 template <class S>
-inline Move move_of(const Examples &x, Index row, const Lanes &lanes, const double *next, const double *a,
+inline Move move_of(Index row, const Lanes &lanes, const double *next, const double *a,
                     Index stride, const Buffers &buffer, double update_scale) {
   Move move;
   move.row = row;
-  move.scratch = x.scratch;
   Index n = 0;
   if (stride >= kManyLanes && lanes.classes) {
     std::int32_t *moved = reinterpret_cast<std::int32_t *>(buffer.changed);
@@ -274,9 +271,9 @@ inline Move visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Ind
       buffer.classes[lanes.count] = static_cast<std::int32_t>(label);
       a[lanes.count++] = 0;
     }
-    rows.scores_of(*x.rows, row, W, stride, lanes.classes, lanes.count, s, *x.scratch);
+    rows.scores_of(*x.rows, row, W, stride, lanes.classes, lanes.count, s);
   } else {
-    rows.scores(*x.rows, row, next_row, W, stride, s, *x.scratch);
+    rows.scores(*x.rows, row, next_row, W, stride, s);
     pad(s, x.lanes, padded(x.lanes, 4));
     if constexpr (!Policy::separable)
       if (x.lists) {
@@ -305,7 +302,7 @@ inline Move visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Ind
     return {};
   }
   pass.rests[e] = calm || solved.bound;
-  const Move move = move_of<S>(x, row, lanes, next, a, stride, buffer, pass.update_scale);
+  const Move move = move_of<S>(row, lanes, next, a, stride, buffer, pass.update_scale);
   *pass.updates += move.row >= 0;
   if (x.lists) {
     Index kept = 0;
@@ -390,7 +387,7 @@ void evaluate(const Examples &x, const WeightsView &weights, Index begin, Index 
     const Index lanes = padded(x.lanes, 4);
     for (Index e = begin; e < end; ++e) {
       const Index next_row = x.row[e + 1 < end ? e + 1 : e];
-      rows.scores(*x.rows, x.row[e], next_row, W, weights.stride, buffer.s, *x.scratch);
+      rows.scores(*x.rows, x.row[e], next_row, W, weights.stride, buffer.s);
       pad(buffer.s, x.lanes, lanes);
       const Example one = example(x, e, 1, {nullptr, x.lanes, lanes, x.label[e]});
       add_losses<Policy>(buffer.s, one, scales, x.lanes, loss);
@@ -413,7 +410,7 @@ void propose(const Examples &x, const WeightsView &weights, Index begin, Index e
     const Index lanes = padded(x.lanes, 4);
     for (Index e = begin; e < end; ++e, out += x.alpha_stride) {
       const Index next_row = x.row[e + 1 < end ? e + 1 : e];
-      rows.scores(*x.rows, x.row[e], next_row, W, weights.stride, buffer.s, *x.scratch);
+      rows.scores(*x.rows, x.row[e], next_row, W, weights.stride, buffer.s);
       pad(buffer.s, x.lanes, lanes);
       Example one = example(x, e, 1, {nullptr, x.lanes, lanes, x.label[e]});
       one.curvature = curvature;
@@ -442,28 +439,28 @@ inline void accumulate(const Examples &x, const WeightsView &weights, Index begi
         for (Index m = 0; m < x.lanes; ++m) take(m, x.alpha[e * x.alpha_stride + m]);
       else
         for (Index c = 0; c < x.lists->size(e); ++c) take(x.lists->classes(e)[c], x.lists->values(e)[c]);
-      const Move move{x.row[e], x.scratch, buffer.a, nullptr, buffer.classes, n};
+      const Move move{x.row[e], buffer.a, nullptr, buffer.classes, n};
       if (n > 0) rows.add(*x.rows, move, W, weights.stride, kWholeRange);
     }
   });
 }
 
 // out[i] = the first `lanes` scores of row i; `padded_scores` has room for all of them.
-inline void scores(const Rows &rows, const WeightsView &weights, RowScratch &scratch, Index begin, Index end,
+inline void scores(const Rows &rows, const WeightsView &weights, Index begin, Index end,
                    Index lanes, double *padded_scores, double *out) {
   with_weights(weights, [&]<class S>(S *W) {
     const RowOperations<S> operations = row_operations<S>(rows);
     for (Index i = begin; i < end; ++i, out += lanes) {
-      operations.scores(rows, i, i + 1 < end ? i + 1 : i, W, weights.stride, padded_scores, scratch);
+      operations.scores(rows, i, i + 1 < end ? i + 1 : i, W, weights.stride, padded_scores);
       for (Index m = 0; m < lanes; ++m) out[m] = padded_scores[m];
     }
   });
 }
 
-inline void squared_norms(const Rows &rows, RowScratch &scratch, double *out) {
+inline void squared_norms(const Rows &rows, double *out) {
   with_matrix(rows, [&]<class Matrix>(Matrix) {
     for (Index i = 0; i < rows.n_rows; ++i) {
-      const auto row = Matrix::get(rows, i, scratch);
+      const auto row = Matrix::get(rows, i);
       double sum = 0;
       for (Index t = 0; t < row.count; ++t) {
         const double x = static_cast<double>(row.value[t]);

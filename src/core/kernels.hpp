@@ -21,7 +21,6 @@ struct Examples {
   double *alpha;              // dense layout: count x alpha_stride, or null
   Index alpha_stride;
   PooledLists *lists;         // pooled layout, or null
-  RowScratch *scratch;
   double *workspace;          // workspace_size(lanes) doubles, 64-byte aligned
 };
 
@@ -41,7 +40,6 @@ void wait_at(Barrier &barrier);
 
 struct Move { // what one thread's step asks of W, readable by all threads between two barriers
   Index row = -1;              // of X; -1: nothing
-  RowScratch *scratch = nullptr;
   const void *change = nullptr;       // by vectors: `stride` scalars; by lanes: doubles
   const Index *changed = nullptr;     // by vectors: which
   const std::int32_t *lanes = nullptr; // by lanes: which
@@ -95,9 +93,9 @@ struct Kernels {
   void (*propose[3][2])(const Examples &, const WeightsView &, Index begin, Index end, double curvature, double *loss,
                         double *dual, double *out);
   void (*accumulate)(const Examples &, const WeightsView &, Index begin, Index end); // W += alpha' x
-  void (*scores)(const Rows &, const WeightsView &, RowScratch &, Index begin, Index end, Index lanes,
+  void (*scores)(const Rows &, const WeightsView &, Index begin, Index end, Index lanes,
                  double *padded_scores, double *out);
-  void (*squared_norms)(const Rows &, RowScratch &, double *out);
+  void (*squared_norms)(const Rows &, double *out);
   void (*norms)(const void *W, const void *Z, bool single_precision, Index n_rows, Index stride, double kappa,
                 double *w, double *v, double *apart);
   void (*extrapolate)(void *W, void *Z, void *previous, bool single_precision, Index size, double beta, double kappa,

@@ -43,13 +43,13 @@ template <class X> struct DenseRow {
 // nothing (it may be empty).
 template <class X, class I> struct CsrMatrix {
   using Row = SparseRow<X, I>;
-  static Row get(const Rows &rows, Index i, RowScratch &) {
+  static Row get(const Rows &rows, Index i) {
     const I *indptr = static_cast<const I *>(rows.indptr);
     const Index begin = static_cast<Index>(indptr[i]);
     return {static_cast<const X *>(rows.values) + begin, static_cast<const I *>(rows.indices) + begin,
             static_cast<Index>(indptr[i + 1]) - begin};
   }
-  static Row peek(const Rows &rows, Index i, RowScratch &scratch) { return get(rows, i, scratch); }
+  static Row peek(const Rows &rows, Index i) { return get(rows, i); }
   static void prefetch(const Rows &rows, Index i) {
     const I *indptr = static_cast<const I *>(rows.indptr);
     const Index begin = static_cast<Index>(indptr[i]);
@@ -60,38 +60,15 @@ template <class X, class I> struct CsrMatrix {
 
 template <class X> struct DenseMatrix {
   using Row = DenseRow<X>;
-  static Row get(const Rows &rows, Index i, RowScratch &) {
+  static Row get(const Rows &rows, Index i) {
     return {static_cast<const X *>(rows.values) + i * rows.row_stride, rows.n_features};
   }
-  static Row peek(const Rows &, Index, RowScratch &) { return {nullptr, 0}; }
+  static Row peek(const Rows &, Index) { return {nullptr, 0}; }
   static void prefetch(const Rows &rows, Index i) {
     const X *row = static_cast<const X *>(rows.values) + i * rows.row_stride;
     __builtin_prefetch(row);
     __builtin_prefetch(row + 64 / sizeof(X));
   }
-};
-
-template <class X> struct DenseWithZeros {
-  using Row = SparseRow<X, std::int32_t>;
-  static Row get(const Rows &rows, Index i, RowScratch &scratch) {
-    X *value = static_cast<X *>(scratch.value);
-    if (scratch.row != i) {
-      const X *row = static_cast<const X *>(rows.values) + i * rows.row_stride;
-      const std::uint64_t *occupied = rows.occupied + i * rows.words_per_row();
-      Index count = 0;
-      for (Index word = 0; word < rows.words_per_row(); ++word)
-        for (std::uint64_t bits = occupied[word]; bits != 0; bits &= bits - 1, ++count) {
-          const Index j = 64 * word + __builtin_ctzll(bits);
-          scratch.index[count] = static_cast<std::int32_t>(j);
-          value[count] = row[j];
-        }
-      scratch.row = i;
-      scratch.count = count;
-    }
-    return {value, scratch.index, scratch.count};
-  }
-  static Row peek(const Rows &, Index, RowScratch &) { return {nullptr, nullptr, 0}; }
-  static void prefetch(const Rows &rows, Index i) { DenseMatrix<X>::prefetch(rows, i); }
 };
 
 // How many non-zeros ahead the rows of W are fetched. Near its end a row fetches for the row that is

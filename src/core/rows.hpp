@@ -1,7 +1,7 @@
 // The rows of X: what a row is, whatever its storage.
 //
 // Conventions
-//   X  n_rows x n_features, CSR (int32 or int64 indices) or dense rows, float32 or float64, never copied
+//   X  n_rows x n_features, CSR (int32 or int64 indices) or dense rows, float32 or float64
 //   W  feature-major: row j of W holds the weights of feature j for all lanes, `stride` scalars apart;
 //      one more row, n_features, belongs to the intercept when `intercept` is not zero
 #pragma once
@@ -12,7 +12,7 @@ namespace mm {
 
 using Index = std::int64_t;
 
-enum class Layout : int { csr32, csr64, dense, dense_with_zeros };
+enum class Layout : int { csr32, csr64, dense };
 
 struct Rows {
   Layout layout;
@@ -24,17 +24,6 @@ struct Rows {
   Index n_features;
   Index row_stride;       // dense: scalars from one row to the next
   double intercept;       // value of the constant feature, 0 for none
-  const std::uint64_t *occupied; // dense_with_zeros: a bit an entry, rows padded to whole words
-
-  Index words_per_row() const { return (n_features + 63) / 64; }
-};
-
-// A dense row with many zeros is compacted here, once for all uses of the row.
-struct RowScratch {
-  Index row = -1;
-  Index count = 0;
-  std::int32_t *index = nullptr;
-  void *value = nullptr;
 };
 
 } // namespace mm

@@ -10,8 +10,9 @@ import scipy.sparse as sp
 
 from multimargin import _core
 
-# A dense array with this share of zeros or more is read through a bit map of its non-zeros.
-_MANY_ZEROS = 0.4
+# Training gathers the non-zeros of a dense array, when they are so few, once for its many passes; they then take at
+# most half the memory of the array.
+_FEW_NONZEROS = {4: 0.25, 8: 0.33}  # by the bytes of a value
 
 _FORCED = os.environ.get("MULTIMARGIN_INSTRUCTION_SET")
 if _FORCED and not _core.use_instruction_set(_FORCED):
@@ -21,16 +22,19 @@ if _FORCED and not _core.use_instruction_set(_FORCED):
     )
 
 
-def as_rows(X: Any, intercept: float = 0.0) -> _core.Rows:
+def as_rows(X: Any, intercept: float = 0.0, *, many_passes: bool = False) -> _core.Rows:
     """Rows over the memory of X.
 
     Parameters
     ----------
     X : CSR matrix or array, or ndarray of shape (n_samples, n_features)
         float32 or float64. CSR indices may be int32 or int64. Dense rows must be contiguous.
-        Nothing is copied, except CSR rows with unsorted or duplicate entries.
+        Nothing is copied, except CSR rows with unsorted or duplicate entries and the non-zeros of a dense array that
+        is mostly zeros, if ``many_passes``.
     intercept : float
         Value of a constant feature that follows the columns of X; 0 for none.
+    many_passes : bool
+        Whether the rows will be read often enough to prepare for it.
 
     Raises
     ------
@@ -42,9 +46,13 @@ def as_rows(X: Any, intercept: float = 0.0) -> _core.Rows:
         return _core.Rows.csr(X.data, X.indices, X.indptr, X.shape[1], intercept)
     if (X.shape[1] > 1 and X.strides[1] != X.itemsize) or X.strides[0] % X.itemsize:
         X = np.ascontiguousarray(X)
-    sampled = X[:: max(1, X.shape[0] // 256)]
-    skip_zeros = bool(X.shape[1] >= 16 and np.count_nonzero(sampled) <= (1 - _MANY_ZEROS) * sampled.size)
-    return _core.Rows.dense(X, skip_zeros, intercept)
+    if many_passes and X.shape[1] >= 16:
+        sampled = X[:: max(1, X.shape[0] // 256)]
+        if np.count_nonzero(sampled) <= _FEW_NONZEROS[X.itemsize] * sampled.size:
+            data, indices, indptr = _core.gather_nonzeros(X)
+            wide = indptr.dtype if len(data) > np.iinfo(np.int32).max else indices.dtype
+            return _core.Rows.csr(data, indices.astype(wide, copy=False), indptr.astype(wide), X.shape[1], intercept)
+    return _core.Rows.dense(X, intercept)
 
 
 def _canonical(X: Any) -> Any:

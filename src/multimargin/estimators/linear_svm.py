@@ -381,7 +381,7 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
         return factors
 
     def _request(self, X, encoded, cap) -> Request:
-        rows = as_rows(X, float(self.intercept_scaling) if self.fit_intercept else 0.0)
+        rows = as_rows(X, float(self.intercept_scaling) if self.fit_intercept else 0.0, many_passes=True)
         norm = rows.squared_norms()
         if not np.all(np.isfinite(norm)):
             row = int(np.flatnonzero(~np.isfinite(norm))[0])
