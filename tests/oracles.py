@@ -209,7 +209,7 @@ def violation(step: Step) -> float:
 
 def one_example(step: Step, *, pooled: bool = False, single_precision: bool = False, norm: float = 1.0):
     """A block of one example with freely chosen scores, and its weights: X is a single 1, W the scores."""
-    rows = _core.Rows.dense(np.ones((1, 1)), False, 0.0)
+    rows = _core.Rows.dense(np.ones((1, 1)), 0.0)
     block = _core.Block(
         rows,
         step.policy,
@@ -270,7 +270,7 @@ class Problem:
 
     def block(self, *, rows=None, which=None, pooled: bool = False, seed: int = 0):
         """A block of the core over all rows, or over some."""
-        rows = _core.Rows.dense(self.X, False, 0.0) if rows is None else rows
+        rows = _core.Rows.dense(self.X, 0.0) if rows is None else rows
         which = np.arange(len(self.X)) if which is None else which
         return _core.Block(
             rows,

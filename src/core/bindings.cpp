@@ -26,9 +26,11 @@ struct PyRows {
   nb::ndarray<> owners[3];
 };
 
-template <class T> nb::ndarray<nb::numpy, T> owned_array(std::vector<T> &&values) {
+template <class T>
+nb::ndarray<nb::numpy, T> owned_array(std::vector<T> &&values, std::initializer_list<std::size_t> shape = {}) {
   auto *kept = new std::vector<T>(std::move(values));
   nb::capsule owner(kept, [](void *p) noexcept { delete static_cast<std::vector<T> *>(p); });
+  if (shape.size() > 0) return nb::ndarray<nb::numpy, T>(kept->data(), shape, owner);
   return nb::ndarray<nb::numpy, T>(kept->data(), {kept->size()}, owner);
 }
 
@@ -74,7 +76,7 @@ template <class X> PyRows dense_rows(In2<X> values, double intercept) {
 }
 
 // The non-zeros of a dense array as CSR parts (data, indices, indptr).
-template <class X> nb::object gather_nonzeros(In2<X> dense) {
+template <class X> nb::tuple gather_nonzeros(In2<X> dense) {
   const Index n_rows = static_cast<Index>(dense.shape(0)), n_features = static_cast<Index>(dense.shape(1));
   if (n_rows > 0 && n_features > 1 && dense.stride(1) != 1) throw nb::value_error("dense rows must be contiguous");
   if (n_features > 2147483647) throw nb::value_error("too many features for int32 indices");
@@ -310,16 +312,19 @@ NB_MODULE(_core, m) {
               nb::gil_scoped_release release;
               self.block->evaluate(weights.view(), begin, end, scale_step, loss.data(), dual.data());
             }
+            const auto n_parts = static_cast<std::size_t>(problem.n_parts());
             std::vector<double> kept; // without the padding
-            for (int j = 0; j < mm::Scales::count; ++j)
-              for (Index part = 0; part < problem.n_parts(); ++part)
-                kept.push_back(loss[static_cast<std::size_t>(j * mm::parts_size(problem.lanes) + part)]);
-            dual.resize(static_cast<std::size_t>(problem.n_parts()));
-            return nb::make_tuple(owned_array(std::move(kept)), owned_array(std::move(dual)));
+            for (int j = 0; j < mm::Scales::count; ++j) {
+              const auto scale = loss.begin() + static_cast<std::ptrdiff_t>(j * mm::parts_size(problem.lanes));
+              kept.insert(kept.end(), scale, scale + static_cast<std::ptrdiff_t>(n_parts));
+            }
+            dual.resize(n_parts);
+            return nb::make_tuple(owned_array(std::move(kept), {std::size_t{mm::Scales::count}, n_parts}),
+                                  owned_array(std::move(dual)));
           },
           "weights"_a, "begin"_a, "end"_a, "scale_step"_a = 0.0,
-          "Sums of the loss, by part at the scales 1 + scale_step * (0, 1, 2, 4) of W one after the other, and of the "
-          "dual's linear and diagonal terms, by part.")
+          "Sums of the loss, for the scales 1 + scale_step * (0, 1, 2, 4) of W by part, and of the dual's linear and "
+          "diagonal terms, by part.")
       .def(
           "propose",
           [](const PyBlock &self, mm::Weights &weights, Index begin, double curvature,
@@ -396,7 +401,7 @@ NB_MODULE(_core, m) {
           },
           "data"_a, "indices"_a, "indptr"_a);
 
-  nb::class_<PyPasses>(m, "Passes", "The schedule of passes over one block, or over several by as many threads.")
+  nb::class_<PyPasses>(m, "Passes", "The schedule of passes over one block, or several one after the other.")
       .def(
           "__init__",
           [](PyPasses *self, nb::list blocks) {
@@ -405,7 +410,7 @@ NB_MODULE(_core, m) {
             for (nb::handle item : blocks) {
               PyBlock &block = nb::cast<PyBlock &>(item);
               for (const mm::Block *known : inner)
-                if (known == block.block.get()) throw nb::value_error("a block can be in a team only once");
+                if (known == block.block.get()) throw nb::value_error("a block can be visited only once a pass");
               kept.push_back(nb::borrow(item));
               if (!inner.empty()) {
                 const mm::Block &first = *inner[0];
@@ -413,7 +418,7 @@ NB_MODULE(_core, m) {
                     block.block->problem().formulation != first.problem().formulation ||
                     block.block->problem().squared != first.problem().squared ||
                     block.block->problem().lanes != first.problem().lanes)
-                  throw nb::value_error("the blocks of a team must share rows and problem");
+                  throw nb::value_error("blocks must share rows and problem");
               }
               inner.push_back(block.block.get());
             }
@@ -421,8 +426,8 @@ NB_MODULE(_core, m) {
             new (self) PyPasses{std::move(kept), mm::Passes(inner)};
           },
           "blocks"_a)
-      .def_prop_ro("scale_step", [](const PyPasses &self) { return self.passes.scale_step(); },
-                   "Scales 1 + scale_step * (0, 1, 2, 4) of W are tried.")
+      .def("scale_step", [](const PyPasses &self, const mm::Weights &weights) { return self.passes.scale_step(weights); },
+           "weights"_a, "Scales 1 + scale_step * (0, 1, 2, 4) of W are tried.")
       .def(
           "run",
           [](PyPasses &self, mm::Weights &weights, double tolerance, double certify_below, double budget,

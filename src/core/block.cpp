@@ -81,46 +81,27 @@ void Block::begin_pass(bool full, bool permute, double rest_share, double scale_
   sums_.dual.assign(static_cast<std::size_t>(parts_size(problem_.lanes)), 0.0);
 }
 
-PassArgs Block::next_visits(double curvature_scale, double update_scale, Index count) {
+void Block::visit(const WeightsView &weights, double curvature_scale, double update_scale, Index count) {
   constexpr double at_rest = 1e-12; // violations below are rounding
   const Index begin = cursor_;
   cursor_ += std::min(count, visits_left());
-  return {order_.data(),
-          begin,
-          cursor_,
-          curvature_scale,
-          update_scale,
-          at_rest,
-          lists_ != nullptr && !full_ && problem_.lanes >= kManyLanes,
-          rests_.data(),
-          rests_below_,
-          full_,
-          Scales(scale_step_),
-          &sums_.violation,
-          &sums_.sum_of_violations,
-          sums_.loss.data(),
-          sums_.dual.data(),
-          &sums_.updates};
-}
-
-void Block::visit(const WeightsView &weights, double curvature_scale, double update_scale, Index count,
-                  const Team *team) {
-  PassArgs pass = next_visits(curvature_scale, update_scale, count);
-  kernels().visit[static_cast<int>(problem_.formulation)][problem_.squared](examples(), weights, pass, team);
-}
-
-void Block::visit_alone(const std::vector<Block *> &blocks, const WeightsView &weights, double curvature_scale,
-                        double update_scale, Index rounds) {
-  std::vector<Examples> examples;
-  std::vector<PassArgs> passes;
-  for (Block *block : blocks) {
-    examples.push_back(block->examples());
-    passes.push_back(block->next_visits(curvature_scale, update_scale, rounds));
-  }
-  std::vector<Move> moves(blocks.size());
-  const Problem &problem = blocks[0]->problem_;
-  kernels().visit_alone[static_cast<int>(problem.formulation)][problem.squared](
-      examples.data(), weights, passes.data(), moves.data(), static_cast<int>(blocks.size()), rounds);
+  PassArgs pass{order_.data(),
+                begin,
+                cursor_,
+                curvature_scale,
+                update_scale,
+                at_rest,
+                lists_ != nullptr && !full_ && problem_.lanes >= kManyLanes,
+                rests_.data(),
+                rests_below_,
+                full_,
+                Scales(scale_step_),
+                &sums_.violation,
+                &sums_.sum_of_violations,
+                sums_.loss.data(),
+                sums_.dual.data(),
+                &sums_.updates};
+  kernels().visit[static_cast<int>(problem_.formulation)][problem_.squared](examples(), weights, pass);
 }
 
 void Block::evaluate(const WeightsView &weights, Index begin, Index end, double scale_step, double *loss,

@@ -33,13 +33,9 @@ public:
   double cost_of_pass() const { return cost_; } // in multiply-adds
 
   // One pass: all examples, or those that do not rest: whose duals are not all at bounds and whose violation, when
-  // last visited, was not below `rest_share` of the mean. `visit` takes a share of the pass (as a member of a team, or
-  // alone) and adds to the sums.
+  // last visited, was not below `rest_share` of the mean. `visit` takes a share of the pass and adds to the sums.
   void begin_pass(bool full, bool permute, double rest_share, double scale_step);
-  void visit(const WeightsView &weights, double curvature_scale, double update_scale, Index count, const Team *team);
-  // The visits of several blocks in lockstep, by one thread.
-  static void visit_alone(const std::vector<Block *> &blocks, const WeightsView &weights, double curvature_scale,
-                          double update_scale, Index rounds);
+  void visit(const WeightsView &weights, double curvature_scale, double update_scale, Index count);
   Index visits() const { return static_cast<Index>(order_.size()); }
   Index visits_left() const { return visits() - cursor_; }
 
@@ -68,7 +64,6 @@ public:
 
 private:
   Examples examples() const;
-  PassArgs next_visits(double curvature_scale, double update_scale, Index count); // and takes them off the order
 
   Problem problem_;
   Rows rows_;

@@ -28,17 +28,11 @@ template <class F> inline void with_weights(const WeightsView &W, F f) {
   else f(static_cast<double *>(W.data));
 }
 
-// Features of W that may be moved, the intercept's among them or not.
-struct Range {
-  Index first, last;
-  bool all, intercept;
-};
-
 // The row operations for one storage of X and one precision of W, called through pointers: a call costs
 // nothing beside a row, and the formulations need not be compiled once for every storage.
 template <class S> struct RowOperations {
   void (*scores)(const Rows &, Index, Index next, const S *, Index stride, double *);
-  void (*add)(const Rows &, const Move &, S *, Index stride, Range);
+  void (*add)(const Rows &, const Move &, S *, Index stride);
   void (*scores_of)(const Rows &, Index, const S *, Index stride, const std::int32_t *lanes, Index, double *);
   void (*prefetch)(const Rows &, Index);
 };
@@ -49,15 +43,14 @@ template <class Matrix, class S> struct RowFunctions {
                   out);
   }
   // W += x c', by whole vectors of lanes or lane by lane.
-  static void add(const Rows &r, const Move &move, S *W, Index stride, Range range) {
-    auto row = Matrix::get(r, move.row);
-    if (!range.all) row = row.between(range.first, range.last);
-    const double bias = range.intercept ? r.intercept : 0;
+  static void add(const Rows &r, const Move &move, S *W, Index stride) {
+    const auto row = Matrix::get(r, move.row);
     if (move.lanes)
-      add_to_lanes(row, static_cast<const double *>(move.change), move.lanes, move.n_changed, W, stride, bias,
+      add_to_lanes(row, static_cast<const double *>(move.change), move.lanes, move.n_changed, W, stride, r.intercept,
                    r.n_features);
     else
-      add_row(row, static_cast<const S *>(move.change), move.changed, move.n_changed, W, stride, bias, r.n_features);
+      add_row(row, static_cast<const S *>(move.change), move.changed, move.n_changed, W, stride, r.intercept,
+              r.n_features);
   }
   static void scores_of(const Rows &r, Index i, const S *W, Index stride, const std::int32_t *lanes, Index n,
                         double *out) {
@@ -199,8 +192,6 @@ inline void add_losses(double *s, const Example &one, const Scales &scales, Inde
   }
 }
 
-inline constexpr Range kWholeRange{0, 0, true, true};
-
 // The move of W by x (next - a)': by whole vectors of lanes or, with very many of them, lane by lane.
 template <class S>
 inline Move move_of(Index row, const Lanes &lanes, const double *next, const double *a,
@@ -319,60 +310,18 @@ inline Move visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Ind
 }
 
 // Visits the examples of one block at positions of its order.
-template <class Policy, class S> struct Visitor {
-  const Examples &x;
-  const RowOperations<S> &rows;
-  S *W;
-  Index stride;
-  PassArgs &pass;
-  Buffers buffer;
-
-  Visitor(const Examples &examples, const RowOperations<S> &operations, S *weights, Index weight_stride, PassArgs &args)
-      : x(examples), rows(operations), W(weights), stride(weight_stride), pass(args), buffer(examples) {}
-
-  Move operator()(Index position) const {
-    if (position >= pass.end) return {};
-    const Index following = position + 1 < pass.end ? position + 1 : position;
-    const Index next_row = x.row[pass.order[following]];
-    rows.prefetch(*x.rows, next_row);
-    if (x.lists) x.lists->prefetch(pass.order[following]);
-    return visit_one<Policy>(x, rows, W, stride, pass.order[position], next_row, buffer, pass);
-  }
-};
-
-template <class Policy>
-void visit(const Examples &x, const WeightsView &weights, PassArgs &pass, const Team *team) {
+template <class Policy> void visit(const Examples &x, const WeightsView &weights, PassArgs &pass) {
   with_weights(weights, [&]<class S>(S *W) {
     const RowOperations<S> rows = row_operations<S>(*x.rows);
-    const Visitor<Policy, S> at(x, rows, W, weights.stride, pass);
-    if (!team) {
-      for (Index position = pass.begin; position < pass.end; ++position) {
-        const Move move = at(position);
-        if (move.row >= 0) rows.add(*x.rows, move, W, weights.stride, kWholeRange);
-      }
-      return;
-    }
-    const Range mine{team->first_feature, team->last_feature, false, team->index == team->size - 1};
-    for (Index round = 0; round < team->rounds; ++round) {
-      team->moves[team->index] = at(pass.begin + round);
-      wait_at(*team->barrier);
-      for (int t = 0; t < team->size; ++t)
-        if (team->moves[t].row >= 0) rows.add(*x.rows, team->moves[t], W, weights.stride, mine);
-      wait_at(*team->barrier);
-    }
-  });
-}
-
-// The same rounds by one thread: the same steps and moves in the same order, so the same bits.
-template <class Policy>
-void visit_alone(const Examples *x, const WeightsView &weights, PassArgs *pass, Move *moves, int size, Index rounds) {
-  with_weights(weights, [&]<class S>(S *W) {
-    const RowOperations<S> rows = row_operations<S>(*x[0].rows);
-    for (Index round = 0; round < rounds; ++round) {
-      for (int t = 0; t < size; ++t)
-        moves[t] = Visitor<Policy, S>(x[t], rows, W, weights.stride, pass[t])(pass[t].begin + round);
-      for (int t = 0; t < size; ++t)
-        if (moves[t].row >= 0) rows.add(*x[0].rows, moves[t], W, weights.stride, kWholeRange);
+    const Buffers buffer(x);
+    for (Index position = pass.begin; position < pass.end; ++position) {
+      const Index following = pass.order[position + 1 < pass.end ? position + 1 : position];
+      const Index next_row = x.row[following];
+      rows.prefetch(*x.rows, next_row);
+      if (x.lists) x.lists->prefetch(following);
+      const Move move =
+          visit_one<Policy>(x, rows, W, weights.stride, pass.order[position], next_row, buffer, pass);
+      if (move.row >= 0) rows.add(*x.rows, move, W, weights.stride);
     }
   });
 }
@@ -440,7 +389,7 @@ inline void accumulate(const Examples &x, const WeightsView &weights, Index begi
       else
         for (Index c = 0; c < x.lists->size(e); ++c) take(x.lists->classes(e)[c], x.lists->values(e)[c]);
       const Move move{x.row[e], buffer.a, nullptr, buffer.classes, n};
-      if (n > 0) rows.add(*x.rows, move, W, weights.stride, kWholeRange);
+      if (n > 0) rows.add(*x.rows, move, W, weights.stride);
     }
   });
 }

@@ -31,27 +31,13 @@ struct WeightsView {
   Index stride;
 };
 
-// Threads that visit examples in lockstep. In a round each scores and solves one example of its own block, all
-// at the same W; then each moves its own range of features of W for all of them. Nothing is written by two
-// threads, and the result does not depend on timing. A round of T simultaneous steps lowers the dual as long as
-// the curvature is scaled by T/2 or more: 1/2 ||sum_t x_t d_t||^2 <= T/2 sum_t ||x_t||^2 ||d_t||^2.
-struct Barrier;
-void wait_at(Barrier &barrier);
-
-struct Move { // what one thread's step asks of W, readable by all threads between two barriers
+// What one step asks of W; it lives until the next step.
+struct Move {
   Index row = -1;              // of X; -1: nothing
   const void *change = nullptr;       // by vectors: `stride` scalars; by lanes: doubles
   const Index *changed = nullptr;     // by vectors: which
   const std::int32_t *lanes = nullptr; // by lanes: which
   Index n_changed = 0;
-};
-
-struct Team {
-  Barrier *barrier;
-  Move *moves;                 // one a thread
-  int size, index;             // threads, and which this is
-  Index rounds;
-  Index first_feature, last_feature; // this thread's range; the last one has the intercept too
 };
 
 // Weights can be scaled for free: the loss at s W is a matter of the scores that are known anyway. A W that misses
@@ -83,9 +69,7 @@ struct PassArgs {
 
 struct Kernels {
   const char *name;
-  void (*visit[3][2])(const Examples &, const WeightsView &, PassArgs &, const Team *); // [formulation][squared]
-  // Rounds of a team, by one thread.
-  void (*visit_alone[3][2])(const Examples *, const WeightsView &, PassArgs *, Move *, int size, Index rounds);
+  void (*visit[3][2])(const Examples &, const WeightsView &, PassArgs &); // [formulation][squared]
   void (*evaluate[3][2])(const Examples &, const WeightsView &, Index begin, Index end, const Scales &, double *loss,
                          double *dual);
   // Minimisers of curvature/2 ||a - alpha||^2 + g.(a - alpha) + diagonal terms, g at the scores of W, for

@@ -1,60 +1,10 @@
 #include "passes.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cmath>
 #include <numeric>
-#include <thread>
 
 namespace mm {
-
-// Spins: a round lasts about a microsecond. Yields when a partner is late, as on a busy machine.
-struct Barrier {
-  explicit Barrier(int size) : n_threads(size) {}
-  const int n_threads;
-  alignas(64) std::atomic<int> arrived{0};
-  alignas(64) std::atomic<unsigned> generation{0};
-};
-
-void wait_at(Barrier &barrier) {
-  const unsigned before = barrier.generation.load(std::memory_order_relaxed);
-  if (barrier.arrived.fetch_add(1, std::memory_order_acq_rel) == barrier.n_threads - 1) {
-    barrier.arrived.store(0, std::memory_order_relaxed);
-    barrier.generation.store(before + 1, std::memory_order_release);
-    return;
-  }
-  for (int spins = 0; barrier.generation.load(std::memory_order_acquire) == before; ++spins) {
-    if (spins > 1000) std::this_thread::yield();
-#if defined(__x86_64__)
-    else __builtin_ia32_pause();
-#endif
-  }
-}
-
-namespace {
-// Cuts features into ranges with about equally many non-zeros each (of a sample of the rows).
-std::vector<Index> cut_features(const Rows &rows, std::size_t n_ranges) {
-  std::vector<Index> cuts{0};
-  std::vector<Index> seen;
-  const auto sample = [&]<class I>(I) {
-    const I *indptr = static_cast<const I *>(rows.indptr), *indices = static_cast<const I *>(rows.indices);
-    const Index step = std::max<Index>(1, rows.n_rows / 1000);
-    for (Index i = 0; i < rows.n_rows; i += step)
-      for (Index t = static_cast<Index>(indptr[i]); t < static_cast<Index>(indptr[i + 1]); ++t)
-        seen.push_back(static_cast<Index>(indices[t]));
-  };
-  if (rows.layout == Layout::csr32) sample(std::int32_t{});
-  if (rows.layout == Layout::csr64) sample(std::int64_t{});
-  std::sort(seen.begin(), seen.end());
-  for (std::size_t t = 1; t < n_ranges; ++t) {
-    const Index even = rows.n_features * static_cast<Index>(t) / static_cast<Index>(n_ranges);
-    cuts.push_back(seen.empty() ? even : std::max(cuts.back(), seen[seen.size() * t / n_ranges]));
-  }
-  cuts.push_back(rows.n_features);
-  return cuts;
-}
-} // namespace
 
 Passes::Passes(std::vector<Block *> blocks) : blocks_(std::move(blocks)) {
   double cost = 0;
@@ -63,43 +13,18 @@ Passes::Passes(std::vector<Block *> blocks) : blocks_(std::move(blocks)) {
     cost += block->cost_of_pass();
   }
   cost_of_row_ = n_examples_ > 0 ? cost / static_cast<double>(n_examples_) : 1;
-  if (blocks_.size() > 1) cuts_ = cut_features(blocks_[0]->rows(), blocks_.size());
 }
 
-bool Passes::between_passes() const {
-  return std::all_of(blocks_.begin(), blocks_.end(), [](const Block *block) { return block->visits_left() == 0; });
-}
-
-void Passes::visit(Weights &weights, Index rounds) {
+// Up to `count` visits, of the blocks one after the other; false when some of the pass are left.
+bool Passes::visit(Weights &weights, Index count) {
   const double scale = 1 / weights.lambda();
-  if (blocks_.size() == 1) {
-    blocks_[0]->visit(weights.view(), scale, scale, rounds, nullptr);
-    return;
+  for (Block *block : blocks_) {
+    const Index here = std::min(count, block->visits_left());
+    if (here > 0) block->visit(weights.view(), scale, scale, here);
+    count -= here;
+    if (block->visits_left() > 0) return false;
   }
-  const double curvature = scale * std::max(1.0, 0.5 * static_cast<double>(blocks_.size()));
-  constexpr unsigned retry = 16;
-  bool as_team = team_speed_ >= alone_speed_;
-  if (++n_visits_ % retry == 2) as_team = !as_team; // try the other one now and then
-  const auto started = std::chrono::steady_clock::now();
-  if (as_team) visit_as_team(weights, curvature, scale, rounds);
-  else Block::visit_alone(blocks_, weights.view(), curvature, scale, rounds);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-  (as_team ? team_speed_ : alone_speed_) = static_cast<double>(rounds) / std::max(seconds, 1e-9);
-}
-
-void Passes::visit_as_team(Weights &weights, double curvature, double scale, Index rounds) {
-  const int size = static_cast<int>(blocks_.size());
-  Barrier barrier(size);
-  std::vector<Move> moves(blocks_.size());
-  const auto work = [&](int index) {
-    const auto at = static_cast<std::size_t>(index);
-    const Team team{&barrier, moves.data(), size, index, rounds, cuts_[at], cuts_[at + 1]};
-    blocks_[at]->visit(weights.view(), curvature, scale, rounds, &team);
-  };
-  std::vector<std::thread> others;
-  for (int index = 1; index < size; ++index) others.emplace_back(work, index);
-  work(0);
-  for (std::thread &other : others) other.join();
+  return true;
 }
 
 namespace {
@@ -139,7 +64,7 @@ PassRecord Passes::end_pass(const Weights &weights) {
     w[0] = squared_norm;
     v[0] = std::accumulate(v.begin(), v.end(), 0.0);
   }
-  const Scales scales(scale_step_);
+  const Scales scales(scale_step(weights));
   double primal = 0, f = 0;
   record.worst_gap = -INFINITY;
   int best_scale = 0; // of the part with the largest gap
@@ -156,7 +81,7 @@ PassRecord Passes::end_pass(const Weights &weights) {
     }
   }
   constexpr double follow[Scales::count] = {0.5, 0.7, 1, 2};
-  scale_step_ = std::clamp(scale_step_ * follow[best_scale], 1e-8, 0.25);
+  if (weights.kappa() > 0) scale_step_ = std::clamp(scale_step_ * follow[best_scale], 1e-8, 0.25);
   record.primal = primal;
   record.dual = -f;
   record.worst_gap = std::max(record.worst_gap, relative(primal, f));
@@ -173,18 +98,24 @@ void Passes::end_stage(Weights &weights) {
 Stopped Passes::run(Weights &weights, const RunOptions &options, std::vector<PassRecord> &records) {
   double budget = options.budget, epochs = 0;
   while (epochs < options.max_epochs) {
-    if (between_passes()) {
+    if (pass_ended_) {
       full_ = next_full_;
       if (full_) shrunk_effort_ = 0;
-      for (Block *block : blocks_) block->begin_pass(full_, options.permute, options.rest_share, scale_step_);
+      for (Block *block : blocks_)
+        block->begin_pass(full_, options.permute, options.rest_share, scale_step(weights));
     }
-    Index longest = 0;
-    for (const Block *block : blocks_) longest = std::max(longest, block->visits_left());
-    const double affordable = std::max(budget, 0.0) / (cost_of_row_ * static_cast<double>(blocks_.size())) + 1;
-    const Index rounds = affordable < static_cast<double>(longest) ? static_cast<Index>(affordable) : longest;
-    if (rounds > 0) visit(weights, rounds);
-    budget -= static_cast<double>(rounds) * static_cast<double>(blocks_.size()) * cost_of_row_;
-    if (rounds < longest) return Stopped::budget;
+    const double affordable = std::max(budget, 0.0) / cost_of_row_ + 1;
+    Index left = 0;
+    for (const Block *block : blocks_) left += block->visits_left();
+    if (left == 0 && !full_) { // all rest
+      next_full_ = pass_ended_ = true;
+      end_stage(weights);
+      continue;
+    }
+    const Index visits = affordable < static_cast<double>(left) ? static_cast<Index>(affordable) : left;
+    pass_ended_ = visit(weights, visits);
+    budget -= static_cast<double>(visits) * cost_of_row_;
+    if (!pass_ended_) return Stopped::budget;
 
     const PassRecord record = end_pass(weights);
     records.push_back(record);
@@ -200,8 +131,7 @@ Stopped Passes::run(Weights &weights, const RunOptions &options, std::vector<Pas
       }
     } else {
       shrunk_effort_ += effort;
-      next_full_ =
-          record.visited == 0 || record.violation < options.tolerance || shrunk_effort_ >= options.shrunk_effort;
+      next_full_ = record.violation < options.tolerance || shrunk_effort_ >= options.shrunk_effort;
     }
     if (next_full_) end_stage(weights);
     if (budget <= 0) return Stopped::budget;

@@ -1,6 +1,6 @@
 // The schedule of passes (paper 000, section 2.1): a full pass over all examples, then shrunk passes over those
 // whose duals are not all at bounds, until they meet the tolerance or have cost `shrunk_effort` full passes.
-// One block, or several that a team of threads visits in lockstep (see Team in kernels.hpp).
+// One block, or several one after the other.
 #pragma once
 
 #include <vector>
@@ -36,27 +36,22 @@ public:
   explicit Passes(std::vector<Block *> blocks);
 
   Stopped run(Weights &weights, const RunOptions &options, std::vector<PassRecord> &records);
-  // Scales 1, 1 + step, 1 + 2 step and 1 + 4 step of W are tried; the step follows the best one.
-  double scale_step() const { return scale_step_; }
+  // Scales 1, 1 + step, 1 + 2 step and 1 + 4 step of W are tried; the step follows the best one. Plain passes take W
+  // as it is: it is the sum of the duals.
+  double scale_step(const Weights &weights) const { return weights.kappa() > 0 ? scale_step_ : 0; }
 
 private:
-  bool between_passes() const;
-  void visit(Weights &weights, Index rounds);
-  void visit_as_team(Weights &weights, double curvature, double scale, Index rounds);
+  bool visit(Weights &weights, Index count);
   PassRecord end_pass(const Weights &weights);
   void end_stage(Weights &weights);
 
   std::vector<Block *> blocks_;
   Index n_examples_ = 0;
   double cost_of_row_;
-  // Threads that are not running at the same time hold each other up. One thread then does the same rounds, to the
-  // same bits, alone: whichever was faster of late.
-  double team_speed_ = 0, alone_speed_ = 0; // rounds a second, 0: unknown
-  unsigned n_visits_ = 0;
-  std::vector<Index> cuts_; // features: thread t moves [cuts_[t], cuts_[t + 1])
   double scale_step_ = 0.02;
   Acceleration acceleration_;
   double next_kappa_ = 0;
+  bool pass_ended_ = true; // and the next begins
   bool full_ = true;
   bool next_full_ = true;
   double shrunk_effort_ = 0; // in full passes, since the last full one

@@ -15,28 +15,13 @@ template <class X, class I> struct SparseRow {
   Index count;
   static constexpr bool prefetches = true;
   Index feature(Index t) const { return static_cast<Index>(index[t]); }
-  SparseRow between(Index first, Index last) const { // the entries with first <= feature < last
-    const auto position = [&](Index bound) {
-      Index low = 0, high = count;
-      while (low < high) {
-        const Index middle = (low + high) / 2;
-        if (static_cast<Index>(index[middle]) < bound) low = middle + 1;
-        else high = middle;
-      }
-      return low;
-    };
-    const Index begin = position(first), end = position(last);
-    return {value + begin, index + begin, end - begin};
-  }
 };
 
 template <class X> struct DenseRow {
   const X *value;
   Index count;
   static constexpr bool prefetches = false; // consecutive rows of W: the hardware sees it coming
-  Index first = 0;
-  Index feature(Index t) const { return first + t; }
-  DenseRow between(Index from, Index to) const { return {value + from, to - from, from}; }
+  Index feature(Index t) const { return t; }
 };
 
 // One accessor type a storage. `get` gives a row view; `peek` the view of the row that comes next, if it costs

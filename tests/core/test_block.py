@@ -46,7 +46,7 @@ def state(block, weights, lanes):
 @pytest.mark.parametrize("kappa", [0.0, 0.7])
 def test_small_budgets_change_nothing(policy, pooled, squared, kappa):
     problem = problem_of(policy, squared)
-    schedule = dict(tolerance=1e-3, shrinking=True, permute=True, momentum=0.3)
+    schedule = dict(tolerance=1e-3, shrinking=True, permute=True)
 
     def train(share_of_a_pass):
         block, weights = problem.block(pooled=pooled, seed=5), problem.weights()
@@ -172,20 +172,20 @@ def test_many_lanes_lane_by_lane(policy, squared):
     np.testing.assert_allclose(found[0][2], found[1][2], atol=1e-4)
 
 
-# Teams: several blocks, visited by as many threads in lockstep (see also test_team.py)
+# Several blocks
 
 
-def team_of(problem, size, pooled=False):
-    rows = _core.Rows.dense(problem.X, False, 0.0)
+def blocks_of(problem, size, pooled=False):
+    rows = _core.Rows.dense(problem.X, 0.0)
     parts = np.array_split(np.arange(len(problem.X)), size)
     return [problem.block(rows=rows, which=part, pooled=pooled, seed=t) for t, part in enumerate(parts)]
 
 
 @every_layout
 @every_loss
-def test_teams_reach_the_same_optimum(policy, pooled, squared):
+def test_several_blocks_reach_the_same_optimum(policy, pooled, squared):
     problem = problem_of(policy, squared, n_examples=25, n_features=3)
-    blocks, weights = team_of(problem, 2, pooled=pooled), problem.weights()
+    blocks, weights = blocks_of(problem, 3, pooled=pooled), problem.weights()
     passes = _core.Passes(blocks)
     values = [0.0]
     for _ in range(10):
@@ -203,16 +203,55 @@ def test_teams_reach_the_same_optimum(policy, pooled, squared):
     assert dual_objective(problem, a) == pytest.approx(best, rel=1e-4)
 
 
+# Scales of W, examples at rest
+
+
+@every_layout
 @every_loss
-@pytest.mark.parametrize("policy", ["crammer_singer", "weston_watkins", "one_vs_rest"])
-def test_teams_converge_on_equal_rows(policy, squared):
-    """The steps of a round all point the same way: their sum must not overshoot for ever."""
-    problem = Problem(policy, squared, 3, np.ones((12, 1)), np.arange(12) % 3, np.full(12, 0.1))
-    blocks, weights = team_of(problem, 2), problem.weights()
-    run(_core.Passes(blocks), weights, max_epochs=300.0, tolerance=1e-6, permute=True)
+def test_the_estimate_is_at_the_best_scale(policy, pooled, squared):
+    problem = problem_of(policy, squared).rows(np.array([0]))
+    before = 0.3 * np.sign(problem.X).T * (np.arange(problem.lanes) == problem.label[0])
+    for scale in (0.98, 1.0):
+        block, weights = problem.block(pooled=pooled), problem.weights()
+        margin = (problem.X @ before).max()
+        weights.array[:, : problem.lanes] = scale * before / margin  # the margin is missed by a little, or met
+        weights.set_kappa(1e-9)
+        passes = _core.Passes([block])
+        scales = 1 + passes.scale_step(weights) * np.array([0, 1, 2, 4])
+        seen = np.array([losses(problem, t * weights.array[:, : problem.lanes].T) for t in scales])
+        _, (record,) = run(passes, weights)
+        squares = (weights.array[:, : problem.lanes] ** 2).sum(axis=0)
+        squares = squares if policy == "one_vs_rest" else squares.sum()
+        primals = 0.5 * scales[:, None] ** 2 * squares + seen
+        assert record.primal == pytest.approx(primals.min(axis=0).sum(), rel=1e-8)
+
+
+def test_the_scale_step_follows_the_best_scale():
+    problem = problem_of("crammer_singer", False)
+    block, weights = problem.block(), problem.weights()
+    passes = _core.Passes([block])
+    assert passes.scale_step(weights) == 0  # plain: W is the sum of the duals
+    weights.set_kappa(0.5)
+    before = passes.scale_step(weights)
+    run(passes, weights, max_epochs=500.0, tolerance=1e-9, permute=True)
+    assert 0 < passes.scale_step(weights) < 1e-3 * before  # at the optimum no other scale is better
+
+
+@every_layout
+def test_calm_examples_rest_until_the_next_full_pass(policy, pooled):
+    problem = problem_of(policy, False)
+    options = dict(shrinking=True, permute=True, max_epochs=30.0, shrunk_effort=0.5)
+    visited = {}
+    for share in (0.0, 1.0):
+        block, weights = problem.block(pooled=pooled), problem.weights()
+        _, records = run(block, weights, rest_share=share, tolerance=1e-12, **options)
+        visited[share] = np.mean([r.visited for r in records if not r.full])
+        assert all(r.visited == block.n_examples for r in records if r.full)
+    assert visited[1.0] < 0.8 * visited[0.0]
+    stopped, _ = run(block, weights, rest_share=1.0, tolerance=1e-7, **(options | {"max_epochs": 20000.0}))
+    assert stopped == "tolerance"
     best, _ = optimum(problem)
-    a = np.vstack([duals_of(block, 3) for block in blocks])
-    assert dual_objective(problem, a) == pytest.approx(best, rel=1e-6)
+    assert dual_objective(problem, duals_of(block, problem.lanes)) == pytest.approx(best, rel=1e-6)
 
 
 # Duals and weights
@@ -315,14 +354,15 @@ def test_evaluate_sums_losses_and_dual_terms(policy, pooled, squared, lanes):
     run(block, weights, max_epochs=2.0)
     weights.array[:] += 0.1 * np.random.default_rng(1).normal(size=weights.array.shape)
     W, a = weights.array[:, :lanes].T, duals_of(block, lanes)
-    loss, dual = block.evaluate(weights, 0, 60)
-    np.testing.assert_allclose(loss, losses(problem, W), rtol=1e-12)
+    loss, dual = block.evaluate(weights, 0, 60, scale_step=0.3)
+    for row, scale in zip(loss, (1.0, 1.3, 1.6, 2.2), strict=True):
+        np.testing.assert_allclose(row, losses(problem, scale * W), rtol=1e-12)
     np.testing.assert_allclose(dual, dual_terms(problem, a), rtol=1e-12)
     part = Problem(policy, squared, lanes, problem.X[10:25], problem.label[10:25], problem.cap[10:25])
     loss, dual = block.evaluate(weights, 10, 25)
-    np.testing.assert_allclose(loss, losses(part, W), rtol=1e-12)
+    np.testing.assert_allclose(loss, [losses(part, W)] * 4, rtol=1e-12)
     np.testing.assert_allclose(dual, dual_terms(part, a[10:25]), rtol=1e-12)
-    assert len(loss) == block.n_parts == (lanes if policy == "one_vs_rest" else 1)
+    assert loss.shape[1] == block.n_parts == (lanes if policy == "one_vs_rest" else 1)
 
 
 @every_loss
@@ -331,7 +371,7 @@ def test_evaluate_one_lane(squared):
     block, weights = problem.block(), problem.weights()
     run(block, weights, max_epochs=2.0)
     loss, dual = block.evaluate(weights, 0, 60)
-    np.testing.assert_allclose(loss, losses(problem, weights.array.T), rtol=1e-12)
+    np.testing.assert_allclose(loss, [losses(problem, weights.array.T)] * 4, rtol=1e-12)
     np.testing.assert_allclose(dual, dual_terms(problem, block.alpha), rtol=1e-12)
 
 
@@ -365,8 +405,8 @@ def test_accelerated_weights_keep_the_meaning_of_the_duals(policy, pooled, singl
     for kappa in (2.0, 0.5):
         weights.set_kappa(kappa)
         assert weights.kappa == kappa
-        for momentum in (0.0, 0.4):
-            run(block, weights, max_epochs=2.0, momentum=momentum)
+        for _ in range(2):
+            run(block, weights, max_epochs=2.0)
             V = duals_of(block, 5).T @ problem.X
             w_norms, v_norms = weights.squared_norms()
             W = weights.array[:, :5].astype(float)
@@ -385,17 +425,18 @@ def test_extrapolation():
     weights.set_kappa(3.0)  # Z = W
     weights.array[:] = moved
     V = 4 * moved - 3 * start
-    weights.extrapolate(0.5)
+    weights.extrapolate(0.5, 1.5)
+    assert weights.kappa == 1.5
     Z = moved + 0.5 * (moved - start)
-    np.testing.assert_allclose(weights.array, (3 * Z + V) / 4, rtol=1e-12)
+    np.testing.assert_allclose(weights.array, (1.5 * Z + V) / 2.5, rtol=1e-12)
     np.testing.assert_allclose(weights.squared_norms()[1], (V**2).sum(axis=0)[:5], rtol=1e-12)
     mean = _core.Weights(3, 5, False)
     weights.averaged(mean)
-    np.testing.assert_allclose(mean.array[:, :5], (((3 * Z + V) / 4 + moved) / 2)[:, :5], rtol=1e-12)
+    np.testing.assert_allclose(mean.array[:, :5], (((1.5 * Z + V) / 2.5 + moved) / 2)[:, :5], rtol=1e-12)
     weights.set_kappa(0.0)
     np.testing.assert_allclose(weights.array, V, rtol=1e-12)
-    weights.extrapolate(0.5)
-    np.testing.assert_allclose(weights.array, V, rtol=1e-12)
+    with pytest.raises(ValueError, match="only accelerated weights"):
+        weights.extrapolate(0.5, 1.0)
     weights.averaged(mean)
     np.testing.assert_array_equal(mean.array[:, :5], weights.array[:, :5])
 
@@ -406,8 +447,7 @@ def test_accelerated_passes_reach_the_same_optimum(policy, pooled, squared):
     problem = problem_of(policy, squared)
     block, weights = problem.block(pooled=pooled), problem.weights()
     weights.set_kappa(1.0)
-    beta = (1 - np.sqrt(0.5)) / (1 + np.sqrt(0.5))
-    options = dict(shrinking=True, permute=True, shrunk_effort=1.0, momentum=beta)
+    options = dict(shrinking=True, permute=True, shrunk_effort=1.0)
     stopped, _ = run(block, weights, max_epochs=20000.0, tolerance=1e-8, **options)
     assert stopped == "tolerance"
     best, _ = optimum(problem)
@@ -415,12 +455,27 @@ def test_accelerated_passes_reach_the_same_optimum(policy, pooled, squared):
     assert dual_objective(problem, duals_of(block, 5)) == pytest.approx(best, rel=1e-6)
 
 
+@pytest.mark.parametrize("first", [1e-3, 1.0, 1e3])
+def test_kappa_is_steered_to_where_passes_converge(first):
+    """From far too weak to far too strong: in the end much the same kappa, and few passes."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 20)) + 2.0
+    y = (X @ rng.normal(size=(20, 4))).argmax(axis=1)
+    problem = Problem("crammer_singer", False, 4, X, y, np.ones(400))
+    block, weights = problem.block(pooled=True), problem.weights()
+    weights.set_kappa(first)
+    options = dict(shrinking=True, permute=True, rest_share=1.0, shrunk_effort=0.5)
+    stopped, records = run(block, weights, max_epochs=600.0, certify_below=1e-3, **options)
+    assert stopped == "certify" and records[-1].worst_gap <= 1e-3
+    assert 0.3 < weights.kappa < 300
+
+
 # What is refused
 
 
 def block_with(**changes):
     arguments = dict(
-        rows=_core.Rows.dense(np.ones((2, 3)), False, 0.0),
+        rows=_core.Rows.dense(np.ones((2, 3)), 0.0),
         formulation="crammer_singer",
         squared=False,
         lanes=3,
@@ -531,7 +586,7 @@ def test_passes_keep_their_blocks():
     code = """
 import numpy as np
 from multimargin import _core
-rows = _core.Rows.dense(np.ones((2, 3)), False, 0.0)
+rows = _core.Rows.dense(np.ones((2, 3)), 0.0)
 arrays = np.arange(2), np.array([0, 2], np.int32), np.ones(2), np.full(2, 3.0)
 blocks = [_core.Block(rows, "crammer_singer", False, 3, *arrays, False, 0)]
 passes = _core.Passes(blocks)

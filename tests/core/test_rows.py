@@ -10,7 +10,7 @@ from multimargin import _core
 from multimargin.data.rows import as_rows
 from tests.oracles import Problem, duals_of, run
 
-STORAGES = ("csr32", "csr64", "dense", "dense_with_zeros")
+STORAGES = ("csr32", "csr64", "dense", "gathered")
 DTYPES = (np.float32, np.float64)
 
 
@@ -24,9 +24,10 @@ def matrix(n_rows, n_features, dtype=np.float64, density=0.4, seed=0):
 
 def rows_of(X, storage, intercept=0.0):
     if storage == "dense":
-        return _core.Rows.dense(X, False, intercept)
-    if storage == "dense_with_zeros":
-        return _core.Rows.dense(X, True, intercept)
+        return _core.Rows.dense(X, intercept)
+    if storage == "gathered":
+        data, indices, indptr = _core.gather_nonzeros(X)
+        return _core.Rows.csr(data, indices, indptr.astype(np.int32), X.shape[1], intercept)
     csr, index = sp.csr_array(X), np.int32 if storage == "csr32" else np.int64
     return _core.Rows.csr(csr.data, csr.indices.astype(index), csr.indptr.astype(index), X.shape[1], intercept)
 
@@ -187,9 +188,20 @@ def test_training_has_the_same_bits_on_every_instruction_set(
         _core.use_instruction_set(name)
         block, weights = problem.block(pooled=pooled, seed=3), problem.weights(single_precision)
         weights.set_kappa(0.5)
-        run(block, weights, max_epochs=12.0, tolerance=1e-3, shrinking=True, permute=True, momentum=0.2)
+        run(block, weights, max_epochs=12.0, tolerance=1e-3, shrinking=True, permute=True)
         found.add(weights.array.tobytes() + duals_of(block, lanes).tobytes())
     assert len(found) == 1
+
+
+def test_nonzeros_are_gathered():
+    for dtype in DTYPES:
+        X = matrix(7, 20, dtype)
+        for view in (X, X[::2]):
+            data, indices, indptr = _core.gather_nonzeros(view)
+            assert data.dtype == dtype
+            np.testing.assert_array_equal(sp.csr_array((data, indices, indptr), shape=view.shape).toarray(), view)
+    with pytest.raises(ValueError, match="contiguous"):
+        _core.gather_nonzeros(np.ones((4, 6))[:, ::2])
 
 
 # What is refused
@@ -242,13 +254,13 @@ def test_csr_of_other_types_is_refused(parts):
 @pytest.mark.parametrize("X", [np.ones((2, 2), int), np.ones((2, 2), np.float16), np.ones(3), np.ones((1, 2, 2))])
 def test_dense_arrays_of_other_types_are_refused(X):
     with pytest.raises(TypeError, match="incompatible function arguments"):
-        _core.Rows.dense(X, False, 0.0)
+        _core.Rows.dense(X, 0.0)
 
 
 @pytest.mark.parametrize("X", [np.ones((3, 4))[:, ::2], np.ones((3, 4))[:, ::-1], np.ones((3, 4), order="F")])
 def test_dense_rows_that_are_not_contiguous_are_refused(X):
     with pytest.raises(ValueError, match="contiguous"):
-        _core.Rows.dense(X, False, 0.0)
+        _core.Rows.dense(X, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -267,14 +279,14 @@ def test_dense_rows_that_are_not_contiguous_are_refused(X):
 )
 def test_scores_refuse_what_does_not_fit(W, out, begin, error, message):
     with pytest.raises(error, match=message):
-        _core.Rows.dense(np.ones((2, 3)), False, 0.0).scores(W, out, begin)
+        _core.Rows.dense(np.ones((2, 3)), 0.0).scores(W, out, begin)
 
 
 @pytest.mark.parametrize("out", [np.zeros((2, 3), np.float32), np.zeros((2, 6))[:, ::2], np.zeros((2, 3), order="F")])
 def test_scores_refuse_an_output_that_they_could_only_copy(out):
     """Results written to a converted copy of ``out`` would be lost without a word."""
     with pytest.raises(TypeError):
-        _core.Rows.dense(np.ones((2, 3)), False, 0.0).scores(np.ones((3, 4)), out, 0)
+        _core.Rows.dense(np.ones((2, 3)), 0.0).scores(np.ones((3, 4)), out, 0)
 
 
 # as_rows

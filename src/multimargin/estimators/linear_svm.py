@@ -270,7 +270,7 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
             self._hold(padded_weights(X.shape[1] + bool(self.fit_intercept), self._n_lanes()))
         cap = self._caps(X, encoded, sample_weight)
         W = self._whole_weights()
-        visit_once(self._request(X, encoded, cap), W)
+        visit_once(self._request(X, encoded, cap, many_passes=False), W)
         self._hold(W)
         self.n_iter_ = 1
         for certified in _CERTIFIED:  # by an earlier fit, of weights that are no more
@@ -380,8 +380,8 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
             factors[where] = factor
         return factors
 
-    def _request(self, X, encoded, cap) -> Request:
-        rows = as_rows(X, float(self.intercept_scaling) if self.fit_intercept else 0.0, many_passes=True)
+    def _request(self, X, encoded, cap, *, many_passes=True) -> Request:
+        rows = as_rows(X, float(self.intercept_scaling) if self.fit_intercept else 0.0, many_passes=many_passes)
         norm = rows.squared_norms()
         if not np.all(np.isfinite(norm)):
             row = int(np.flatnonzero(~np.isfinite(norm))[0])

@@ -1,7 +1,8 @@
 """One machine: examples, weights and the certificate that bounds how far they are from optimal.
 
 A certificate is computed in float64 from alpha alone: V = sum alpha x is rebuilt, the dual value is f's at
-alpha, the primal value is taken at the weights that would be handed out (the best of a few scales of W). Its relative gap is (primal + f) / primal; for separable lanes the worst lane is certified beside the sum.
+alpha, the primal value is taken at the weights that would be handed out (accelerated: the best of a few scales of
+W). Its relative gap is (primal + f) / primal; for separable lanes the worst lane is certified beside the sum.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class Cancelled(Exception):
 class Machine:
     """Examples, their duals and W for one problem, trained by one algorithm.
 
-    The examples are split into ``n_blocks`` blocks, which as many threads visit in lockstep.
+    The duals are in blocks, which are visited one after the other; so far there is one.
     """
 
     def __init__(
@@ -118,7 +119,6 @@ class Machine:
         *,
         lists: bool,
         seed: int,
-        n_blocks: int = 1,
     ):
         self.problem = problem
         self.examples = examples
@@ -133,14 +133,13 @@ class Machine:
                 problem.policy,
                 problem.squared,
                 problem.lanes,
-                examples.row[part],
-                examples.label[part],
-                examples.cap[part],
-                examples.norm[part],
+                examples.row,
+                examples.label,
+                examples.cap,
+                examples.norm,
                 lists and not problem.separable,
-                seed + number,
+                seed,
             )
-            for number, part in enumerate(np.array_split(np.arange(examples.n), n_blocks))
         ]
         self.passes = _core.Passes(self.blocks)
 
@@ -174,20 +173,21 @@ class Machine:
             block.accumulate(weights, begin, end)
 
     def certify(self) -> Certificate:
-        """Certify the algorithm's candidate. The best primal and the best dual value seen certify together."""
+        """Certify the algorithm's candidate. The best candidate and the best dual value seen certify together."""
         before = self.certificate
         if before is not None and before.weights.array.nbytes > _LARGE:
             self.certificate = before = None  # rather no model for a moment than two of them in memory
         W = self.new_weights(single_precision=False)
         self.rebuild(W)
         v_norms, _ = W.squared_norms()
-        w_norms = W.squared_norms()[0] if self.algorithm.candidate(W) else v_norms
+        other_than_v = self.algorithm.candidate(W)
+        w_norms = W.squared_norms()[0] if other_than_v else v_norms
         n_parts = self.problem.n_parts
-        scale_step = self.passes.scale_step
+        scale_step = self.passes.scale_step(self.algorithm.weights)
         losses, dual = np.zeros((len(_SCALES), n_parts)), np.zeros(n_parts)
         for block, begin, end in self.slices():
             losses_here, dual_here = block.evaluate(W, begin, end, scale_step)
-            losses += losses_here.reshape(losses.shape)
+            losses += losses_here
             dual += dual_here
         if n_parts == 1:
             w_norms, v_norms = w_norms.sum(keepdims=True), v_norms.sum(keepdims=True)
@@ -204,7 +204,7 @@ class Machine:
         scale = self.problem.objective_scale
         fresh = Certificate(W, scale * float(primal.sum()), scale * float(lower.sum()), max(worst, 0.0))
         if before is not None and n_parts == 1:
-            if before.primal < fresh.primal:
+            if before.primal < fresh.primal and other_than_v:  # V stays the sum of the duals that are handed out
                 fresh.weights, fresh.primal = before.weights, before.primal
             fresh.dual = max(fresh.dual, before.dual)
             fresh.worst_gap = fresh.gap

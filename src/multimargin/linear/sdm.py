@@ -23,7 +23,7 @@ _KAPPA = 0.6
 _SHRUNK_EFFORT = 5.0  # paper 000: shrunk loops may cost five full ones
 _SHRUNK_EFFORT_ACCELERATED = 0.5
 _REST_SHARE = 1.0  # accelerated: examples with a violation below the mean wait for the next full pass
-# Epochs between certificates that nothing else asks for: for the history, and for Ctrl-C to leave one behind.
+# Epochs between certificates that nothing else asks for: estimates can be far too high, and Ctrl-C shall find one.
 _CERTIFY_EVERY = 25.0
 # float32 cannot see smaller violations than this; nor is it used for smaller target gaps or odd scales.
 _FLOAT32_VIOLATION = 1e-5
@@ -90,27 +90,28 @@ class SequentialDual:
             tolerance=self.tolerance,
             certify_below=self.certify_below,
             budget=BUDGET,
-            max_epochs=max_epochs,
+            max_epochs=min(max_epochs, _CERTIFY_EVERY),
             shrinking=options.shrinking,
             permute=options.permutation,
             rest_share=_REST_SHARE if weights.kappa > 0 else 0.0,
             shrunk_effort=_SHRUNK_EFFORT_ACCELERATED if weights.kappa > 0 else _SHRUNK_EFFORT,
         )
         records = [PassRecord(p.violation, p.visited, self.name, estimate=p.worst_gap) for p in passes]
+        epochs = machine.epochs + sum(p.visited for p in passes) / machine.examples.n
         certified = None
         if stopped == "certify":
             certified = machine.certify()
             self.converged = certified.worst_gap <= options.tol
             if not self.converged:
                 self._certificate_failed(machine, passes[-1].worst_gap, certified.worst_gap)
-        elif stopped == "budget" and machine.epochs - self.certified_at >= _CERTIFY_EVERY:
+        elif stopped in ("budget", "epochs") and epochs - self.certified_at >= _CERTIFY_EVERY:
             certified = machine.certify()
             self.converged = options.stopping == "gap" and certified.worst_gap <= options.tol
         elif stopped == "tolerance":
             certified = self._tolerance_met(machine, passes[-1].worst_gap)
         self.done = self.done or self.converged
         if certified is not None:
-            self.certified_at = machine.epochs
+            self.certified_at = epochs
         if certified is not None and records:
             records[-1] = records[-1]._replace(primal=certified.primal, dual=certified.dual, gap=certified.gap)
         return records

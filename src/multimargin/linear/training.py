@@ -27,8 +27,6 @@ _NEWTON_SIZE = 150
 _NEWTON_WORK = 1e8
 # The accelerated loop keeps three copies of W; of larger ones (bytes) it keeps but one, and is plain.
 _LARGE_WEIGHTS = 1 << 28
-# Fewer examples than this are not worth another thread.
-_ROWS_A_THREAD = 500
 
 
 @dataclass
@@ -212,7 +210,6 @@ def machine_of(request: Request, task: Task, position: int) -> Machine:
         algorithm,
         lists=request.restricted_step and not newton,
         seed=request.seed + position,
-        n_blocks=_n_blocks(request, task, examples),
     )
     if request.start_duals is not None:
         machine.set_duals(sp.csr_array(request.start_duals[examples.row][:, task.columns]))
@@ -222,13 +219,6 @@ def machine_of(request: Request, task: Task, position: int) -> Machine:
     else:
         algorithm.start(machine, warm=warm)
     return machine
-
-
-def _n_blocks(request: Request, task: Task, examples: Examples) -> int:
-    """Threads share one machine when there is only one, it is large enough to be worth it, and can be shared."""
-    alone = task.problem.lanes == n_lanes(request.formulation, request.n_classes)
-    worth_it = examples.n >= _ROWS_A_THREAD * request.n_threads
-    return request.n_threads if alone and worth_it and request.solver != "newton" else 1
 
 
 def _dense_examples(request: Request, examples: Examples) -> np.ndarray:
