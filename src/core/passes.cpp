@@ -124,7 +124,8 @@ Stopped Passes::run(Weights &weights, const RunOptions &options, std::vector<Pas
     if (full_) {
       const bool met = record.violation < options.tolerance;
       next_full_ = !options.shrinking || met;
-      if (!met && record.worst_gap <= options.certify_below) return Stopped::certify;
+      const bool far_off = record.worst_gap < -0.1 * options.certify_below; // the steps of the pass were large
+      if (!met && !far_off && record.worst_gap <= options.certify_below) return Stopped::certify;
       if (met) {
         end_stage(weights); // or Z would never move again
         return Stopped::tolerance;

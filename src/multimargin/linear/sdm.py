@@ -57,16 +57,18 @@ class SequentialDual:
         self.tolerance = 1.0 if options.cooling else options.tol
         if options.stopping == "violation":
             self.tolerance = max(self.tolerance, options.tol)
-        self.certify_below = self._first_certificate()
+        self.certify_below = 0.0
         self.failed_certificates = 0
         self.certified_at = 0.0  # epochs
 
-    def _first_certificate(self) -> float:
-        """Estimated gap at which to certify: estimates are high, as a pass sees the scores before their steps, and
-        (accelerated) sees W, not the mean that is certified."""
+    def _first_certificate(self, machine: Machine) -> float:
+        """Estimated gap at which to certify: estimates are high, as a pass sees the scores before their steps (a smooth
+        loss then has but the square of the error), and (accelerated) sees W, not the mean that is certified."""
         if self.options.stopping == "violation":
             return -np.inf
-        return (1.6 if self.options.accelerated else 1.3) * self.options.tol
+        joint = not machine.problem.separable
+        factor = 4.0 if machine.problem.squared else 1.6 if self.options.accelerated and joint else 1.3
+        return factor * self.options.tol
 
     def start(self, machine: Machine, *, warm: bool) -> None:
         """Prepare W, from the machine's duals when it has any."""
@@ -74,6 +76,7 @@ class SequentialDual:
         low, high = _FLOAT32_NORMS
         single = self.options.tol >= _FLOAT32_GAP and bool(len(norm) and norm.min() > low and norm.max() < high)
         self.weights = machine.new_weights(single_precision=single)
+        self.certify_below = self._first_certificate(machine)
         if warm:
             machine.rebuild(self.weights)
         if self.options.accelerated and len(norm):
@@ -146,7 +149,7 @@ class SequentialDual:
     def _certificate_failed(self, machine: Machine, estimate: float, certified: float) -> None:
         """Wait for an estimate that promises a certificate, judging by how far this one was off."""
         self.failed_certificates += 1
-        self.certify_below = 0.95 * min(self.certify_below, estimate * self.tol / certified)
+        self.certify_below = 0.95 * min(self.certify_below, max(estimate, 0.1 * self.tol) * self.tol / certified)
         if self.failed_certificates >= 2 and self.weights.single_precision:
             self._to_float64(machine)
 
@@ -157,7 +160,7 @@ class SequentialDual:
         machine.rebuild(self.weights)
         if kappa > 0:
             self.weights.set_kappa(kappa)
-        self.certify_below = self._first_certificate()
+        self.certify_below = self._first_certificate(machine)
 
     def candidate(self, out: _core.Weights) -> bool:
         if self.weights.kappa == 0:
