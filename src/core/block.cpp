@@ -8,6 +8,7 @@ namespace mm {
 
 namespace {
 constexpr Index kBucket = 16;        // rows that are visited together, for the sake of the caches
+constexpr double kMarginUnit = 2;    // mean violations a full pass that can be left out
 constexpr double kRowOverhead = 24;  // a visit's cost beside its multiply-adds, in multiply-adds a lane
 
 template <class T> void shuffle(T *items, Index n, Random &random) {
@@ -66,13 +67,18 @@ Examples Block::examples() const {
           static_cast<double *>(workspace_.get())};
 }
 
-void Block::begin_pass(bool full, bool permute, double rest_share, double scale_step) {
-  full_ = full;
-  rests_below_ = rest_share * sums_.sum_of_violations / static_cast<double>(std::max<Index>(1, visits()));
+void Block::begin_pass(Kind kind, bool permute, double rest_share, double scale_step) {
+  full_ = kind != Kind::shrunk;
+  // The mean violation says by how much scores still move.
+  const double mean = sums_.sum_of_violations / static_cast<double>(std::max<Index>(1, visits()));
+  rests_below_ = rest_share * mean;
+  margin_unit_ = rest_share > 0 ? kMarginUnit * mean : INFINITY;
   scale_step_ = scale_step;
   order_.clear();
-  for (std::size_t e = 0; e < row_.size(); ++e)
-    if (full || !rests_[e]) order_.push_back(static_cast<std::int32_t>(e));
+  for (std::size_t e = 0; e < row_.size(); ++e) {
+    if (kind == Kind::full && rests_[e] > 1) --rests_[e];
+    else if (full_ || rests_[e] == 0) order_.push_back(static_cast<std::int32_t>(e));
+  }
   if (permute) shuffle_buckets(order_, random_);
   cursor_ = 0;
   sums_.violation = sums_.sum_of_violations = 0;
@@ -94,6 +100,7 @@ void Block::visit(const WeightsView &weights, double curvature_scale, double upd
                 lists_ != nullptr && !full_ && problem_.lanes >= kManyLanes,
                 rests_.data(),
                 rests_below_,
+                margin_unit_,
                 full_,
                 Scales(scale_step_),
                 &sums_.violation,

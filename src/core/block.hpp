@@ -32,9 +32,11 @@ public:
   bool pooled() const { return lists_ != nullptr; }
   double cost_of_pass() const { return cost_; } // in multiply-adds
 
-  // One pass: all examples, or those that do not rest: whose duals are not all at bounds and whose violation, when
-  // last visited, was not below `rest_share` of the mean. `visit` takes a share of the pass and adds to the sums.
-  void begin_pass(bool full, bool permute, double rest_share, double scale_step);
+  // One pass: over all examples (thorough), without those that are far from having a loss or a dual (full), or only
+  // over those that do not rest: whose duals are not all at bounds and whose violation, when last visited, was not below
+  // `rest_share` of the mean (shrunk). `visit` takes a share of the pass and adds to the sums.
+  enum class Kind { thorough, full, shrunk };
+  void begin_pass(Kind kind, bool permute, double rest_share, double scale_step);
   void visit(const WeightsView &weights, double curvature_scale, double update_scale, Index count);
   Index visits() const { return static_cast<Index>(order_.size()); }
   Index visits_left() const { return visits() - cursor_; }
@@ -80,7 +82,7 @@ private:
   std::vector<std::int32_t> order_; // of the current pass
   Index cursor_ = 0;
   bool full_ = true;
-  double rests_below_ = 0;
+  double rests_below_ = 0, margin_unit_ = 0;
   double scale_step_ = 0;
   Sums sums_;
 

@@ -116,6 +116,7 @@ inline Top top_lane(const double *s, Index lanes) {
 }
 
 inline constexpr int kAdmitted = 6;
+inline constexpr double kMostSkipped = 7; // full passes
 
 template <class Policy> inline constexpr bool kTopClassOnly = false;
 template <bool Squared> inline constexpr bool kTopClassOnly<CrammerSinger<Squared>> = true;
@@ -274,7 +275,10 @@ inline Move visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Ind
           s[label] = -kInfinity;
           other = top_lane(s, x.lanes);
           s[label] = own;
-          if (other.score <= own - 1) return {};
+          if (other.score <= own - 1) {
+            pass.rests[e] = static_cast<unsigned char>(1 + smaller((own - 1 - other.score) / pass.margin_unit, kMostSkipped));
+            return {};
+          }
         }
         lanes = gather<Policy>(x, label, s, a, buffer.classes, lanes.count, other, buffer.change);
       }

@@ -55,8 +55,12 @@ struct PassArgs {
   double update_scale;        // W moves by update_scale * (change of alpha) x
   double threshold;           // smaller violations are left alone
   bool listed_classes_only;   // lists: score only the classes of the example's list (a shrunk pass)
-  unsigned char *rests;       // per example: shrunk passes leave it out, for its duals are all at bounds or ...
-  double rests_below;         // ... its violation was below this
+  // Per example: 0, or 1 and more when shrunk passes leave it out, for its duals are all at bounds or its violation was
+  // below `rests_below`. Each one more is a full pass that leaves it out too: examples without loss and duals whose
+  // margins exceed 1 by far, in units of `margin_unit`.
+  unsigned char *rests;
+  double rests_below;
+  double margin_unit;
   bool objectives;            // whether to sum the terms of the objectives too
   Scales scales;
   // results, added to

@@ -102,7 +102,9 @@ Stopped Passes::run(Weights &weights, const RunOptions &options, std::vector<Pas
       full_ = next_full_;
       if (full_) shrunk_effort_ = 0;
       for (Block *block : blocks_)
-        block->begin_pass(full_, options.permute, options.rest_share, scale_step(weights));
+        block->begin_pass(full_ ? next_thorough_ ? Block::Kind::thorough : Block::Kind::full : Block::Kind::shrunk,
+                          options.permute, options.rest_share, scale_step(weights));
+      next_thorough_ = false;
     }
     const double affordable = std::max(budget, 0.0) / cost_of_row_ + 1;
     Index left = 0;
@@ -122,8 +124,10 @@ Stopped Passes::run(Weights &weights, const RunOptions &options, std::vector<Pas
     const double effort = static_cast<double>(record.visited) / static_cast<double>(n_examples_);
     epochs += effort;
     if (full_) {
-      const bool met = record.violation < options.tolerance;
-      next_full_ = !options.shrinking || met;
+      const bool quiet = record.violation < options.tolerance;
+      const bool met = quiet && record.visited == n_examples_;
+      next_thorough_ = quiet && !met;
+      next_full_ = !options.shrinking || quiet;
       const bool far_off = record.worst_gap < -0.1 * options.certify_below; // the steps of the pass were large
       if (!met && !far_off && record.worst_gap <= options.certify_below) return Stopped::certify;
       if (met) {

@@ -11,7 +11,7 @@
 namespace mm {
 
 struct PassRecord {
-  bool full;
+  bool full;            // not shrunk; see Block::begin_pass
   double violation;
   Index visited;
   Index updates;
@@ -54,6 +54,7 @@ private:
   bool pass_ended_ = true; // and the next begins
   bool full_ = true;
   bool next_full_ = true;
+  bool next_thorough_ = false;
   double shrunk_effort_ = 0; // in full passes, since the last full one
 };
 

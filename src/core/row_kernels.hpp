@@ -35,11 +35,13 @@ template <class X, class I> struct CsrMatrix {
             static_cast<Index>(indptr[i + 1]) - begin};
   }
   static Row peek(const Rows &rows, Index i) { return get(rows, i); }
+  // A whole row: rows are visited in random order, so the hardware would only see it coming after some misses.
   static void prefetch(const Rows &rows, Index i) {
-    const I *indptr = static_cast<const I *>(rows.indptr);
-    const Index begin = static_cast<Index>(indptr[i]);
-    __builtin_prefetch(static_cast<const X *>(rows.values) + begin);
-    __builtin_prefetch(static_cast<const I *>(rows.indices) + begin);
+    const Row row = get(rows, i);
+    for (Index t = 0; t < row.count; t += 64 / static_cast<Index>(sizeof(I)))
+      __builtin_prefetch(row.index + t, 0, 2);
+    for (Index t = 0; t < row.count; t += 64 / static_cast<Index>(sizeof(X)))
+      __builtin_prefetch(row.value + t, 0, 2);
   }
 };
 

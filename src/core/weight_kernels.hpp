@@ -7,24 +7,39 @@
 namespace mm::MM_ISA {
 
 // Per lane: sums of w^2, of v^2 and of (w - z)^2, with v = w + kappa (w - z). Without acceleration Z is null.
+// Some rows at a time are summed in W's own precision, and these sums in double precision.
 template <class S>
 inline void lane_sums(const S *__restrict W, const S *__restrict Z, Index n_rows, Index stride, double kappa,
                       double *__restrict w_sum, double *__restrict v_sum, double *__restrict apart_sum) {
+  constexpr Index rows_at_once = 32;
+  const S k = static_cast<S>(kappa);
   for (Index m = 0; m < stride; ++m) w_sum[m] = v_sum[m] = apart_sum[m] = 0;
-  for (Index j = 0; j < n_rows; ++j) {
-    const S *__restrict w = W + j * stride;
-    for (Index m = 0; m < stride; ++m) {
-      const double value = static_cast<double>(w[m]);
-      w_sum[m] += value * value;
-    }
-    if (!Z) continue;
-    const S *__restrict z = Z + j * stride;
-    for (Index m = 0; m < stride; ++m) {
-      const double value = static_cast<double>(w[m]);
-      const double apart = value - static_cast<double>(z[m]);
-      const double v = value + kappa * apart;
-      v_sum[m] += v * v;
-      apart_sum[m] += apart * apart;
+  constexpr Index most = 64; // lanes at once
+  S w2[most], v2[most], d2[most];
+  for (Index first = 0; first < n_rows; first += rows_at_once) {
+    const Index last = first + rows_at_once < n_rows ? first + rows_at_once : n_rows;
+    for (Index begin = 0; begin < stride; begin += most) {
+      const Index count = stride - begin < most ? stride - begin : most;
+      for (Index m = 0; m < count; ++m) w2[m] = v2[m] = d2[m] = 0;
+      for (Index j = first; j < last; ++j) {
+        const S *__restrict w = W + j * stride + begin;
+        if (!Z) {
+          for (Index m = 0; m < count; ++m) w2[m] += w[m] * w[m];
+          continue;
+        }
+        const S *__restrict z = Z + j * stride + begin;
+        for (Index m = 0; m < count; ++m) {
+          const S apart = w[m] - z[m], v = w[m] + k * apart;
+          w2[m] += w[m] * w[m];
+          v2[m] += v * v;
+          d2[m] += apart * apart;
+        }
+      }
+      for (Index m = 0; m < count; ++m) {
+        w_sum[begin + m] += static_cast<double>(w2[m]);
+        v_sum[begin + m] += static_cast<double>(v2[m]);
+        apart_sum[begin + m] += static_cast<double>(d2[m]);
+      }
     }
   }
 }

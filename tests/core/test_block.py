@@ -149,7 +149,7 @@ def test_a_small_estimate_of_the_gap_stops(policy, pooled, squared):
     block, weights = problem.block(pooled=pooled), problem.weights()
     stopped, records = run(block, weights, max_epochs=5000.0, certify_below=1e-4, permute=True)
     assert stopped == "certify"
-    assert records[-1].worst_gap <= 1e-4 < min(r.worst_gap for r in records[:-1])
+    assert abs(records[-1].worst_gap) <= 1e-4 < min(abs(r.worst_gap) for r in records[:-1])
     assert records[-1].dual == pytest.approx(dual_objective(problem, duals_of(block, problem.lanes)), rel=1e-9)
 
 
@@ -246,12 +246,30 @@ def test_calm_examples_rest_until_the_next_full_pass(policy, pooled):
         block, weights = problem.block(pooled=pooled), problem.weights()
         _, records = run(block, weights, rest_share=share, tolerance=1e-12, **options)
         visited[share] = np.mean([r.visited for r in records if not r.full])
-        assert all(r.visited == block.n_examples for r in records if r.full)
+        if share == 0:
+            assert all(r.visited == block.n_examples for r in records if r.full)
     assert visited[1.0] < 0.8 * visited[0.0]
     stopped, _ = run(block, weights, rest_share=1.0, tolerance=1e-7, **(options | {"max_epochs": 20000.0}))
     assert stopped == "tolerance"
     best, _ = optimum(problem)
     assert dual_objective(problem, duals_of(block, problem.lanes)) == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("policy", ["crammer_singer", "weston_watkins"])
+def test_examples_far_from_loss_are_left_out_of_full_passes(policy):
+    """... but not of the one that says that all is well."""
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    X = np.eye(3)[y] + 0.1 * rng.normal(size=(90, 3))
+    X[::2] *= 5  # half of the rows end far beyond the margin
+    problem = Problem(policy, False, 3, X, y, np.ones(90))
+    block, weights = problem.block(pooled=True), problem.weights()
+    options = dict(shrinking=True, permute=True, rest_share=1.0, max_epochs=5000.0, tolerance=1e-7)
+    stopped, records = run(block, weights, **options)
+    full = [r.visited for r in records if r.full]
+    assert stopped == "tolerance" and full[-1] == 90 and min(full) <= 60
+    best, _ = optimum(problem)
+    assert dual_objective(problem, duals_of(block, 3)) == pytest.approx(best, rel=1e-6)
 
 
 # Duals and weights
@@ -410,7 +428,7 @@ def test_accelerated_weights_keep_the_meaning_of_the_duals(policy, pooled, singl
             V = duals_of(block, 5).T @ problem.X
             w_norms, v_norms = weights.squared_norms()
             W = weights.array[:, :5].astype(float)
-            np.testing.assert_allclose(w_norms, (W**2).sum(axis=0), rtol=1e-12)
+            np.testing.assert_allclose(w_norms, (W**2).sum(axis=0), rtol=1e-6 if single_precision else 1e-12)
             np.testing.assert_allclose(v_norms, (V**2).sum(axis=1), rtol=1e-3 if single_precision else 1e-9)
             assert np.abs(W - V.T).max() > 1e-3
     weights.set_kappa(0.0)
