@@ -17,7 +17,7 @@ namespace mm {
 struct Objectives { // estimates of a full pass
   double primal, dual;
   double regulariser; // 1/2 ||W||^2
-  double proximity;   // kappa/2 ||W - Z||^2
+  double distance;    // ||W - Z||^2
 };
 
 class Acceleration {
@@ -29,10 +29,11 @@ public:
 
   // After a full pass: the kappa of the next stage.
   double steer(double kappa, const Objectives &seen) {
-    const double gap = std::clamp((seen.primal - seen.dual) / seen.primal, 1e-12, 1.0);
+    if (!(seen.primal > seen.dual && seen.primal > 0)) return kappa; // an estimate that is far off
+    const double gap = std::min((seen.primal - seen.dual) / seen.primal, 1.0);
     watch_for_stall(gap);
-    if (++stages_ <= kFirstStages || !(seen.primal > 0)) return kappa;
-    const double chi = kappa * seen.proximity / seen.primal / (gap * gap);
+    if (++stages_ <= kFirstStages) return kappa;
+    const double chi = 0.5 * kappa * kappa * seen.distance / seen.primal / (gap * gap);
     const double loss_share = seen.dual > seen.regulariser ? 1 - seen.regulariser / seen.dual : 0.0;
     const double target = patience_factor_ * (0.04 + 2 * std::pow(loss_share, 4));
     const double change = std::pow(target / std::max(chi, 1e-12), 0.15);

@@ -76,13 +76,14 @@ template <class X> PyRows dense_rows(In2<X> values, double intercept) {
 }
 
 // The non-zeros of a dense array as CSR parts (data, indices, indptr).
-template <class X> nb::tuple gather_nonzeros(In2<X> dense) {
+template <class X> nb::object gather_nonzeros(In2<X> dense, double most) {
   const Index n_rows = static_cast<Index>(dense.shape(0)), n_features = static_cast<Index>(dense.shape(1));
   if (n_rows > 0 && n_features > 1 && dense.stride(1) != 1) throw nb::value_error("dense rows must be contiguous");
   if (n_features > 2147483647) throw nb::value_error("too many features for int32 indices");
   std::vector<X> values;
   std::vector<std::int32_t> indices;
   std::vector<std::int64_t> indptr{0};
+  bool few = false;
   {
     nb::gil_scoped_release release;
     std::size_t count = 0;
@@ -90,6 +91,8 @@ template <class X> nb::tuple gather_nonzeros(In2<X> dense) {
       const X *row = dense.data() + i * static_cast<Index>(dense.stride(0));
       for (Index j = 0; j < n_features; ++j) count += row[j] != 0;
     }
+    few = static_cast<double>(count) <= most * static_cast<double>(n_rows) * static_cast<double>(n_features);
+    if (few) {
     values.resize(count + 1); // room for a store after the last one
     indices.resize(count + 1);
     std::size_t at = 0;
@@ -104,7 +107,9 @@ template <class X> nb::tuple gather_nonzeros(In2<X> dense) {
     }
     values.resize(count);
     indices.resize(count);
+    }
   }
+  if (!few) return nb::none();
   return nb::make_tuple(owned_array(std::move(values)), owned_array(std::move(indices)), owned_array(std::move(indptr)));
 }
 
@@ -165,8 +170,9 @@ NB_MODULE(_core, m) {
   m.def("instruction_set", &mm::instruction_set, "The instruction set in use.");
   m.def("use_instruction_set", &mm::use_instruction_set, "name"_a, "Force one; False when it is not available.");
 
-  m.def("gather_nonzeros", &gather_nonzeros<float>, "X"_a.noconvert());
-  m.def("gather_nonzeros", &gather_nonzeros<double>, "X"_a.noconvert(), "CSR parts (data, indices, indptr) of a dense array.");
+  m.def("gather_nonzeros", &gather_nonzeros<float>, "X"_a.noconvert(), "most"_a);
+  m.def("gather_nonzeros", &gather_nonzeros<double>, "X"_a.noconvert(), "most"_a,
+        "CSR parts (data, indices, indptr) of a dense array, or None if more than this share of it is not zero.");
 
   nb::class_<PyRows> rows(m, "Rows", "Rows of X, read in place.");
   define_csr<float, std::int32_t>(rows);

@@ -72,7 +72,7 @@ void Block::begin_pass(Kind kind, bool permute, double rest_share, double scale_
   // The mean violation says by how much scores still move.
   const double mean = sums_.sum_of_violations / static_cast<double>(std::max<Index>(1, visits()));
   rests_below_ = rest_share * mean;
-  margin_unit_ = rest_share > 0 ? kMarginUnit * mean : INFINITY;
+  margin_unit_ = rest_share > 0 && mean > 0 ? kMarginUnit * mean : INFINITY; // infinity: none is left out
   scale_step_ = scale_step;
   order_.clear();
   for (std::size_t e = 0; e < row_.size(); ++e) {
@@ -87,15 +87,14 @@ void Block::begin_pass(Kind kind, bool permute, double rest_share, double scale_
   sums_.dual.assign(static_cast<std::size_t>(parts_size(problem_.lanes)), 0.0);
 }
 
-void Block::visit(const WeightsView &weights, double curvature_scale, double update_scale, Index count) {
+void Block::visit(const WeightsView &weights, double scale, Index count) {
   constexpr double at_rest = 1e-12; // violations below are rounding
   const Index begin = cursor_;
   cursor_ += std::min(count, visits_left());
   PassArgs pass{order_.data(),
                 begin,
                 cursor_,
-                curvature_scale,
-                update_scale,
+                scale,
                 at_rest,
                 lists_ != nullptr && !full_ && problem_.lanes >= kManyLanes,
                 rests_.data(),

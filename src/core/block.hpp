@@ -37,7 +37,7 @@ public:
   // `rest_share` of the mean (shrunk). `visit` takes a share of the pass and adds to the sums.
   enum class Kind { thorough, full, shrunk };
   void begin_pass(Kind kind, bool permute, double rest_share, double scale_step);
-  void visit(const WeightsView &weights, double curvature_scale, double update_scale, Index count);
+  void visit(const WeightsView &weights, double scale, Index count);
   Index visits() const { return static_cast<Index>(order_.size()); }
   Index visits_left() const { return visits() - cursor_; }
 

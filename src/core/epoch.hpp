@@ -276,7 +276,8 @@ inline Move visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Ind
           other = top_lane(s, x.lanes);
           s[label] = own;
           if (other.score <= own - 1) {
-            pass.rests[e] = static_cast<unsigned char>(1 + smaller((own - 1 - other.score) / pass.margin_unit, kMostSkipped));
+            const double beyond = (own - 1 - other.score) / pass.margin_unit;
+            pass.rests[e] = static_cast<unsigned char>(1 + smaller(beyond, kMostSkipped));
             return {};
           }
         }
@@ -285,7 +286,7 @@ inline Move visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Ind
   }
   if (lanes.classes) pad_gathered(lanes, s, a);
 
-  const Example one = example(x, e, pass.curvature_scale, lanes);
+  const Example one = example(x, e, pass.scale, lanes);
   if (pass.objectives) add_losses<Policy>(s, one, pass.scales, x.lanes, pass.loss);
   const Solved solved = Policy::solve(s, a, next, one, pass.threshold);
   *pass.violation = larger(*pass.violation, solved.violation);
@@ -297,7 +298,7 @@ inline Move visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Ind
     return {};
   }
   pass.rests[e] = calm || solved.bound;
-  const Move move = move_of<S>(row, lanes, next, a, stride, buffer, pass.update_scale);
+  const Move move = move_of<S>(row, lanes, next, a, stride, buffer, pass.scale);
   *pass.updates += move.row >= 0;
   if (x.lists) {
     Index kept = 0;

@@ -51,8 +51,7 @@ struct Scales {
 struct PassArgs {
   const std::int32_t *order;  // examples in the order of the visits
   Index begin, end;
-  double curvature_scale;     // A becomes curvature_scale * A in the step
-  double update_scale;        // W moves by update_scale * (change of alpha) x
+  double scale;               // 1 / lambda: A becomes scale * A in the step, and W moves by scale * (change of alpha) x
   double threshold;           // smaller violations are left alone
   bool listed_classes_only;   // lists: score only the classes of the example's list (a shrunk pass)
   // Per example: 0, or 1 and more when shrunk passes leave it out, for its duals are all at bounds or its violation was
@@ -107,7 +106,7 @@ const Kernels &kernels_baseline();
 const Kernels &kernels_avx2();
 #endif
 
-// The fastest table that this processor runs, or the forced one (see bindings.cpp).
+// The fastest table that this processor runs, or the forced one (see kernels.cpp).
 const Kernels &kernels();
 
 } // namespace mm

@@ -20,7 +20,7 @@ bool Passes::visit(Weights &weights, Index count) {
   const double scale = 1 / weights.lambda();
   for (Block *block : blocks_) {
     const Index here = std::min(count, block->visits_left());
-    if (here > 0) block->visit(weights.view(), scale, scale, here);
+    if (here > 0) block->visit(weights.view(), scale, here);
     count -= here;
     if (block->visits_left() > 0) return false;
   }
@@ -84,15 +84,18 @@ PassRecord Passes::end_pass(const Weights &weights) {
   if (weights.kappa() > 0) scale_step_ = std::clamp(scale_step_ * follow[best_scale], 1e-8, 0.25);
   record.primal = primal;
   record.dual = -f;
-  record.worst_gap = std::max(record.worst_gap, relative(primal, f));
+  record.worst_gap = std::isfinite(primal + f) ? std::max(record.worst_gap, relative(primal, f)) : NAN;
   const double kappa = weights.kappa();
-  if (kappa > 0) next_kappa_ = acceleration_.steer(kappa, {primal, -f, 0.5 * squared_norm, 0.5 * kappa * distance});
+  if (kappa > 0) next_kappa_ = acceleration_.steer(kappa, {primal, -f, 0.5 * squared_norm, distance});
   return record;
 }
 
 // A stage is a full pass and the shrunk ones that follow it.
 void Passes::end_stage(Weights &weights) {
-  if (weights.kappa() > 0) weights.extrapolate(Acceleration::momentum(weights.kappa()), next_kappa_);
+  if (weights.kappa() > 0) {
+    const double kappa = weights.kappa();
+    weights.extrapolate(Acceleration::momentum(kappa), next_kappa_ > 0 ? next_kappa_ : kappa);
+  }
 }
 
 Stopped Passes::run(Weights &weights, const RunOptions &options, std::vector<PassRecord> &records) {

@@ -18,7 +18,7 @@
 namespace mm::MM_ISA {
 
 struct Example {
-  double curvature; // A = ||x||^2, scaled by the loop (acceleration, distribution)
+  double curvature; // A = ||x||^2, scaled by the loop (acceleration)
   double cap;       // C_i
   Index label;
   Index lanes;      // padded number of lanes

@@ -85,7 +85,7 @@ template <bool Squared> struct CrammerSinger {
     double beta = Squared ? (highest + ratio * By) / (1 + ratio) : highest - room;
     if (Squared && !(beta > By)) beta = By; // no other class reaches this one: all duals are zero
     double positive_before = -1;
-    for (int pass = 0; pass < 64; ++pass) {
+    for (Index pass = 0; pass <= e.lanes; ++pass) { // each leaves out a lane or is the last
       Double4 sum = {}, positive = {};
       const Double4 zero = {}, one = splat<Double4>(1);
       for (Index m = 0; m < e.lanes; m += 4) {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #ifndef MM_ISA
-#error "compile the hot loops through a file that names its instruction set (isa_*.cpp)"
+#error "compile the hot loops through a file that names its instruction set (isa.cpp)"
 #endif
 
 namespace mm::MM_ISA {

@@ -592,8 +592,7 @@ def test_set_duals_refuses_what_does_not_fit(lane, indptr, error, pooled):
         block_with(pooled=pooled).set_duals(np.ones(2), np.array(lane, np.int32), np.array(indptr, np.int64))
 
 
-def test_a_block_is_no_partner_of_itself():
-    """Two threads would write the same duals."""
+def test_a_block_is_not_visited_twice_in_a_pass():
     block = block_with()
     with pytest.raises(ValueError):
         _core.Passes([block, block])

@@ -26,7 +26,7 @@ def rows_of(X, storage, intercept=0.0):
     if storage == "dense":
         return _core.Rows.dense(X, intercept)
     if storage == "gathered":
-        data, indices, indptr = _core.gather_nonzeros(X)
+        data, indices, indptr = _core.gather_nonzeros(X, 1.0)
         return _core.Rows.csr(data, indices, indptr.astype(np.int32), X.shape[1], intercept)
     csr, index = sp.csr_array(X), np.int32 if storage == "csr32" else np.int64
     return _core.Rows.csr(csr.data, csr.indices.astype(index), csr.indptr.astype(index), X.shape[1], intercept)
@@ -193,15 +193,32 @@ def test_training_has_the_same_bits_on_every_instruction_set(
     assert len(found) == 1
 
 
+@pytest.mark.parametrize(("dtype", "share"), [(np.float32, 0.25), (np.float64, 0.33)])
+def test_few_nonzeros_are_gathered_for_many_passes(dtype, share):
+    """Gathered or not cannot be seen in the sums; it can in what is read when the array changes afterwards."""
+    for density, gathered in ((share - 0.1, True), (share + 0.1, False)):
+        X = (np.random.default_rng(0).random((200, 50)) < density).astype(dtype)
+        before = X.sum(axis=1)
+        for many_passes in (True, False):
+            Z = X.copy()
+            rows = as_rows(Z, many_passes=many_passes)
+            np.testing.assert_array_equal(rows.squared_norms(), before)
+            Z[:] = 0
+            kept = rows.squared_norms()
+            np.testing.assert_array_equal(kept, before if gathered and many_passes else 0 * before)
+
+
 def test_nonzeros_are_gathered():
     for dtype in DTYPES:
         X = matrix(7, 20, dtype)
         for view in (X, X[::2]):
-            data, indices, indptr = _core.gather_nonzeros(view)
+            data, indices, indptr = _core.gather_nonzeros(view, 1.0)
             assert data.dtype == dtype
             np.testing.assert_array_equal(sp.csr_array((data, indices, indptr), shape=view.shape).toarray(), view)
     with pytest.raises(ValueError, match="contiguous"):
-        _core.gather_nonzeros(np.ones((4, 6))[:, ::2])
+        _core.gather_nonzeros(np.ones((4, 6))[:, ::2], 1.0)
+    assert _core.gather_nonzeros(np.eye(4), 0.24) is None
+    assert _core.gather_nonzeros(np.eye(4), 0.25) is not None
 
 
 # What is refused

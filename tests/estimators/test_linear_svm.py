@@ -416,7 +416,7 @@ def test_random_state_is_the_order_of_visits(digits):
 @every_formulation
 @every_loss
 def test_threads_reach_the_same_optimum_and_always_the_same_bits(digits, formulation, loss, n_jobs, solver, convert):
-    """Enough rows that threads share one machine, and enough pairs that they finish in any order."""
+    """Enough machines that they finish in any order."""
     X, y = digits
     options = {"C": 0.05, "tol": 1e-2, "solver": solver}
     threaded, again = (LinearSVM(formulation, loss, n_jobs=n_jobs, **options).fit(convert(X), y) for _ in range(2))

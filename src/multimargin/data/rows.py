@@ -1,4 +1,4 @@
-"""X as the core's rows: read in place whatever its storage, and never trusted."""
+"""X as the core's rows: read in place where that is fast, whatever its storage, and never trusted."""
 
 from __future__ import annotations
 
@@ -48,8 +48,10 @@ def as_rows(X: Any, intercept: float = 0.0, *, many_passes: bool = False) -> _co
         X = np.ascontiguousarray(X)
     if many_passes and X.shape[1] >= 16:
         sampled = X[:: max(1, X.shape[0] // 256)]
-        if np.count_nonzero(sampled) <= _FEW_NONZEROS[X.itemsize] * sampled.size:
-            data, indices, indptr = _core.gather_nonzeros(X)
+        few = _FEW_NONZEROS[X.itemsize]
+        gathered = _core.gather_nonzeros(X, few) if np.count_nonzero(sampled) <= few * sampled.size else None
+        if gathered is not None:
+            data, indices, indptr = gathered
             wide = indptr.dtype if len(data) > np.iinfo(np.int32).max else indices.dtype
             return _core.Rows.csr(data, indices.astype(wide, copy=False), indptr.astype(wide), X.shape[1], intercept)
     return _core.Rows.dense(X, intercept)

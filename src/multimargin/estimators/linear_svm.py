@@ -108,7 +108,7 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
         One row a class; for two classes one row, ``w_1 - w_0``; for one_vs_one and dag one row a pair.
     intercept_ : ndarray of shape (n_rows_of_coef,)
     dual_coef_ : sparse array of shape (n_samples, n_rows_of_coef)
-        ``coef_ = dual_coef_.T @ X`` to within ``sqrt(2 gap)``.
+        ``coef_ = dual_coef_.T @ X`` to within ``sqrt(2 (primal_objective_ - dual_objective_))``, up to a factor of two.
     support_ : ndarray
         Training rows with a non-zero dual.
     n_iter_ : int
@@ -196,7 +196,8 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array or sparse array of shape (n_samples, n_features)
-            float32 and float64, dense or CSR, are read in place.
+            float32 and float64, dense or CSR, are read in place; of dense arrays of mostly zeros the non-zeros
+            are copied.
         y : array of shape (n_samples,)
             Class labels.
         sample_weight : array of shape (n_samples,) or None
@@ -210,9 +211,10 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
         X, y = self._validated(X, y, reset=True)
         check_classification_targets(y)
         previous_classes = getattr(self, "classes_", None)
-        self.classes_, encoded = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(f"LinearSVM needs at least 2 classes; y has only one class, {self.classes_[0]}")
+        classes, encoded = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"LinearSVM needs at least 2 classes; y has only one class, {classes[0]}")
+        self.classes_ = classes
         cap = self._caps(X, encoded, sample_weight)
         request = self._request(X, encoded, cap)
         if self.warm_start and previous_classes is not None and np.array_equal(previous_classes, self.classes_):

@@ -74,7 +74,8 @@ class SequentialDual:
         """Prepare W, from the machine's duals when it has any."""
         norm = machine.examples.norm
         low, high = _FLOAT32_NORMS
-        single = self.options.tol >= _FLOAT32_GAP and bool(len(norm) and norm.min() > low and norm.max() < high)
+        single = self.stopping == "gap" and self.options.tol >= _FLOAT32_GAP
+        single = single and bool(len(norm) and norm.min() > low and norm.max() < high)
         self.weights = machine.new_weights(single_precision=single)
         self.certify_below = self._first_certificate(machine)
         if warm:
@@ -96,7 +97,7 @@ class SequentialDual:
             max_epochs=min(max_epochs, _CERTIFY_EVERY),
             shrinking=options.shrinking,
             permute=options.permutation,
-            rest_share=_REST_SHARE if weights.kappa > 0 else 0.0,
+            rest_share=_REST_SHARE if weights.kappa > 0 and options.shrinking else 0.0,
             shrunk_effort=_SHRUNK_EFFORT_ACCELERATED if weights.kappa > 0 else _SHRUNK_EFFORT,
         )
         records = [PassRecord(p.violation, p.visited, self.name, estimate=p.worst_gap) for p in passes]

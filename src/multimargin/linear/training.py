@@ -98,7 +98,8 @@ def choose_solver(rows: _core.Rows, lanes: int, formulation_name: str, stopping:
     systems = {"one_vs_rest": lanes, "one_vs_one": sqrt(2 * lanes), "dag": sqrt(2 * lanes)}.get(formulation_name, 1)
     if size <= _NEWTON_SIZE and systems * rows.n_rows * size * size <= _NEWTON_WORK:
         return "newton"
-    return "sdm" if 4 * joint * rows.n_weights > _LARGE_WEIGHTS else "accelerated_sdm"
+    width = 1 if formulation_name in PAIRWISE else lanes
+    return "sdm" if 4 * width * rows.n_weights > _LARGE_WEIGHTS else "accelerated_sdm"
 
 
 def tasks(request: Request) -> Iterator[Task]:
