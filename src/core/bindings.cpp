@@ -1,6 +1,7 @@
 // What Python sees of the core. Everything that comes in is checked here: the core itself trusts its callers.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -76,7 +77,7 @@ template <class X> PyRows dense_rows(In2<X> values, double intercept) {
 }
 
 // The non-zeros of a dense array as CSR parts (data, indices, indptr).
-template <class X> nb::object gather_nonzeros(In2<X> dense, double most) {
+template <class X> std::optional<nb::tuple> gather_nonzeros(In2<X> dense, double most) {
   const Index n_rows = static_cast<Index>(dense.shape(0)), n_features = static_cast<Index>(dense.shape(1));
   if (n_rows > 0 && n_features > 1 && dense.stride(1) != 1) throw nb::value_error("dense rows must be contiguous");
   if (n_features > 2147483647) throw nb::value_error("too many features for int32 indices");
@@ -93,23 +94,23 @@ template <class X> nb::object gather_nonzeros(In2<X> dense, double most) {
     }
     few = static_cast<double>(count) <= most * static_cast<double>(n_rows) * static_cast<double>(n_features);
     if (few) {
-    values.resize(count + 1); // room for a store after the last one
-    indices.resize(count + 1);
-    std::size_t at = 0;
-    for (Index i = 0; i < n_rows; ++i) {
-      const X *row = dense.data() + i * static_cast<Index>(dense.stride(0));
-      for (Index j = 0; j < n_features; ++j) {
-        values[at] = row[j];
-        indices[at] = static_cast<std::int32_t>(j);
-        at += row[j] != 0;
+      values.resize(count + 1); // room for a store after the last one
+      indices.resize(count + 1);
+      std::size_t at = 0;
+      for (Index i = 0; i < n_rows; ++i) {
+        const X *row = dense.data() + i * static_cast<Index>(dense.stride(0));
+        for (Index j = 0; j < n_features; ++j) {
+          values[at] = row[j];
+          indices[at] = static_cast<std::int32_t>(j);
+          at += row[j] != 0;
+        }
+        indptr.push_back(static_cast<std::int64_t>(at));
       }
-      indptr.push_back(static_cast<std::int64_t>(at));
-    }
-    values.resize(count);
-    indices.resize(count);
+      values.resize(count);
+      indices.resize(count);
     }
   }
-  if (!few) return nb::none();
+  if (!few) return std::nullopt;
   return nb::make_tuple(owned_array(std::move(values)), owned_array(std::move(indices)), owned_array(std::move(indptr)));
 }
 
