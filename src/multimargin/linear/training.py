@@ -24,6 +24,7 @@ from multimargin.reductions.pairwise import pairs
 _DUAL_BYTES = 1 << 29
 # Newton's systems of this size, and this many multiply-adds to set them up, are cheaper than many passes.
 _NEWTON_SIZE = 150
+_NEWTON_SIZE_OF_MANY = 40  # of one of many small machines, each of which has to be set up
 _NEWTON_WORK = 1e8
 # The accelerated loop keeps three copies of W; of larger ones (bytes) it keeps but one, and is plain.
 _LARGE_WEIGHTS = 1 << 28
@@ -96,7 +97,8 @@ def choose_solver(rows: _core.Rows, lanes: int, formulation_name: str, stopping:
     joint = lanes if formulation_name not in (*PAIRWISE, "one_vs_rest") else 1
     size = joint * rows.n_weights
     systems = {"one_vs_rest": lanes, "one_vs_one": sqrt(2 * lanes), "dag": sqrt(2 * lanes)}.get(formulation_name, 1)
-    if size <= _NEWTON_SIZE and systems * rows.n_rows * size * size <= _NEWTON_WORK:
+    largest = _NEWTON_SIZE_OF_MANY if formulation_name in PAIRWISE and lanes > 1 else _NEWTON_SIZE
+    if size <= largest and systems * rows.n_rows * size * size <= _NEWTON_WORK:
         return "newton"
     width = 1 if formulation_name in PAIRWISE else lanes
     return "sdm" if 4 * width * rows.n_weights > _LARGE_WEIGHTS else "accelerated_sdm"
