@@ -5,9 +5,11 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "instruction_set.hpp"
 #include "passes.hpp"
@@ -42,7 +44,12 @@ template <class I> void check_csr(const I *indices, const I *indptr, Index n_row
       throw nb::value_error(("CSR indptr decreases at row " + std::to_string(i)).c_str());
   if (static_cast<Index>(indptr[n_rows]) > n_values)
     throw nb::value_error("CSR indptr reaches past the end of data and indices");
-  for (Index i = 0; i < n_rows; ++i)
+  using Unsigned = std::make_unsigned_t<I>; // negative ones are large
+  Unsigned largest = 0;
+  for (Index t = 0; t < static_cast<Index>(indptr[n_rows]); ++t)
+    largest = std::max(largest, static_cast<Unsigned>(indices[t]));
+  if (indptr[n_rows] == 0 || static_cast<std::uint64_t>(largest) < static_cast<std::uint64_t>(n_features)) return;
+  for (Index i = 0; i < n_rows; ++i) // which one?
     for (Index t = indptr[i]; t < static_cast<Index>(indptr[i + 1]); ++t)
       if (indices[t] < 0 || static_cast<Index>(indices[t]) >= n_features)
         throw nb::value_error(("CSR column index " + std::to_string(indices[t]) + " in row " + std::to_string(i) +

@@ -100,7 +100,8 @@ def check_csr(X: Any, kind: str = "CSR", line: str = "row", entry: str = "column
             f"broken {kind} matrix: indptr ends at {end}, but there are {len(indices)} indices and {len(X.data)} values"
         )
     used = indices[:end]
-    if end and (used.min() < 0 or used.max() >= n_entries):
+    # As unsigned numbers negative ones are large: one pass for both bounds.
+    if end and used.view(np.dtype(f"u{used.itemsize}")).max() >= n_entries:
         bad = int(np.flatnonzero((used < 0) | (used >= n_entries))[0])
         where = int(np.searchsorted(indptr, bad, side="right")) - 1
         raise ValueError(
