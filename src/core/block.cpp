@@ -55,7 +55,6 @@ Block::Block(Problem problem, const Rows &rows, std::vector<std::int64_t> row, s
 
 Examples Block::examples() const {
   return {&rows_,
-          n_examples(),
           problem_.lanes,
           row_.data(),
           label_.data(),

@@ -28,7 +28,6 @@ public:
 
   Index n_examples() const { return static_cast<Index>(row_.size()); }
   const Problem &problem() const { return problem_; }
-  const Rows &rows() const { return rows_; }
   bool pooled() const { return lists_ != nullptr; }
   double cost_of_pass() const { return cost_; } // in multiply-adds
 

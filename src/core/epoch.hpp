@@ -196,14 +196,14 @@ inline void add_losses(double *s, const Example &one, const Scales &scales, Inde
 // The move of W by x (next - a)': by whole vectors of lanes or, with very many of them, lane by lane.
 template <class S>
 inline Move move_of(Index row, const Lanes &lanes, const double *next, const double *a,
-                    Index stride, const Buffers &buffer, double update_scale) {
+                    Index stride, const Buffers &buffer, double scale) {
   Move move;
   move.row = row;
   Index n = 0;
   if (stride >= kManyLanes && lanes.classes) {
     std::int32_t *moved = reinterpret_cast<std::int32_t *>(buffer.changed);
     for (Index c = 0; c < lanes.count; ++c) {
-      buffer.change[n] = (next[c] - a[c]) * update_scale;
+      buffer.change[n] = (next[c] - a[c]) * scale;
       moved[n] = lanes.classes[c];
       n += next[c] != a[c];
     }
@@ -214,12 +214,12 @@ inline Move move_of(Index row, const Lanes &lanes, const double *next, const dou
     constexpr int width = VectorOf<S>::width;
     S *change = reinterpret_cast<S *>(buffer.change);
     if (stride == 1) {
-      change[0] = static_cast<S>((next[0] - a[0]) * update_scale);
+      change[0] = static_cast<S>((next[0] - a[0]) * scale);
       n = change[0] != 0;
     } else {
       for (Index m = 0; m < stride; m += width) store(change + m, V{});
       for (Index c = 0; c < lanes.count; ++c) {
-        const S moved = static_cast<S>((next[c] - a[c]) * update_scale);
+        const S moved = static_cast<S>((next[c] - a[c]) * scale);
         if (moved == 0) continue;
         const Index m = lanes.classes ? lanes.classes[c] : c, first = m / width * width;
         change[m] = moved;
@@ -236,8 +236,8 @@ inline Move move_of(Index row, const Lanes &lanes, const double *next, const dou
   return move;
 }
 
-// One example: score, solve, and say how W is to move. The duals come from a dense row (all lanes step together) or from a list
-// (the restricted step).
+// One example: score, solve, and say how W is to move. The duals come from a dense row (all lanes step together) or
+// from a list (the restricted step).
 template <class Policy, class S>
 inline Move visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Index stride, Index e, Index next_row,
                       const Buffers &buffer, PassArgs &pass) {

@@ -12,7 +12,6 @@ enum class Formulation : int { crammer_singer, weston_watkins, one_vs_rest };
 // rows without influence (zero norm or zero cap) are no examples.
 struct Examples {
   const Rows *rows;
-  Index count;
   Index lanes;                // classes, or separable machines
   const std::int64_t *row;    // which row of X
   const std::int32_t *label;
@@ -44,7 +43,7 @@ struct Move {
 // many margins by a little has a much better primal value at s a little above 1.
 struct Scales {
   static constexpr int count = 4;
-  double at[count] = {1, 1, 1, 1};
+  double at[count];
   explicit Scales(double step) : at{1, 1 + step, 1 + 2 * step, 1 + 4 * step} {}
 };
 

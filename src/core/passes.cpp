@@ -112,9 +112,10 @@ Stopped Passes::run(Weights &weights, const RunOptions &options, std::vector<Pas
     const double affordable = std::max(budget, 0.0) / cost_of_row_ + 1;
     Index left = 0;
     for (const Block *block : blocks_) left += block->visits_left();
-    if (left == 0 && !full_) { // all rest
+    if (left == 0 && n_examples_ > 0) { // all are left out: on to those that shrunk, or even full passes leave out
+      next_thorough_ = full_;
+      if (!full_) end_stage(weights);
       next_full_ = pass_ended_ = true;
-      end_stage(weights);
       continue;
     }
     const Index visits = affordable < static_cast<double>(left) ? static_cast<Index>(affordable) : left;

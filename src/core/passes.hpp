@@ -1,5 +1,5 @@
-// The schedule of passes (paper 000, section 2.1): a full pass over all examples, then shrunk passes over those
-// whose duals are not all at bounds, until they meet the tolerance or have cost `shrunk_effort` full passes.
+// The schedule of passes (paper 000, section 2.1): a full pass, then shrunk passes over the examples that do not rest,
+// until they meet the tolerance or have cost `shrunk_effort` full passes. Who is left out: Block::begin_pass.
 // One block, or several one after the other.
 #pragma once
 
@@ -25,7 +25,7 @@ struct RunOptions {
   double budget;          // about how many multiply-adds to spend
   double max_epochs;      // as many visits as there are examples are one epoch
   bool shrinking, permute;
-  double rest_share;      // shrunk passes leave out examples whose violation is below this share of the mean
+  double rest_share;      // see Block::begin_pass; 0: full passes are over all examples, as in the paper
   double shrunk_effort;   // what shrunk passes may cost between full ones, in full passes
 };
 
