@@ -121,11 +121,9 @@ def n_threads(n_jobs: Any) -> int:
     return int(n_jobs) if n_jobs > 0 else max(1, cpu_count() + 1 + int(n_jobs))
 
 
-def check_linear(model: Any) -> None:
-    """Check the parameters of a LinearSVM."""
+def check_shared(model: Any) -> None:
+    """Check the parameters that all classifiers have."""
     check_choice("formulation", model.formulation, FORMULATIONS)
-    check_choice("loss", model.loss, LOSSES)
-    check_choice("solver", model.solver, SOLVERS)
     check_choice("stopping", model.stopping, ("gap", "violation"))
     check_choice("decision_function_shape", model.decision_function_shape, ("ovr", "ovo"))
     check_number("C", model.C, above=0)
@@ -141,7 +139,6 @@ def check_linear(model: Any) -> None:
         check_boolean(name, getattr(model, name))
     check_seed(model.random_state)
     check_class_weight(model.class_weight)
-    check_solver_options(model.solver_options)
     if not isinstance(model.verbose, bool):
         check_number("verbose", model.verbose, at_least=0, integer=True)
     if model.probability:
@@ -155,5 +152,13 @@ def check_linear(model: Any) -> None:
         )
     if model.break_ties and model.decision_function_shape == "ovo":
         raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+
+
+def check_linear(model: Any) -> None:
+    """Check the parameters of a LinearSVM."""
+    check_shared(model)
+    check_choice("loss", model.loss, LOSSES)
+    check_choice("solver", model.solver, SOLVERS)
+    check_solver_options(model.solver_options)
     if model.stopping == "violation" and model.solver == "newton":
         raise ValueError("stopping='violation' is for solver='sdm' and 'accelerated_sdm'; newton stops at the gap")
