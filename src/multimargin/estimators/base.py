@@ -21,7 +21,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from multimargin.data.rows import check_sparse
 from multimargin.estimators.callbacks import CallbackSupport, observed, with_callbacks
 from multimargin.linear.training import n_lanes
-from multimargin.problems.formulations import PAIRWISE
+from multimargin.problems.formulations import JOINT, PAIRWISE
 from multimargin.reductions.pairwise import rounds_of_elimination, votes_with_confidence
 
 # Attributes that only fit can set.
@@ -259,7 +259,7 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
             those on which the other class scores highest above the label come first.
         """
         check_is_fitted(self)
-        if self.formulation not in ("crammer_singer", "weston_watkins") or self.loss != "hinge":
+        if self.formulation not in JOINT or self.loss != "hinge":
             raise ValueError(
                 "label_doubt needs formulation='crammer_singer' or 'weston_watkins' and loss='hinge', "
                 f"not {self.formulation!r} with {self.loss!r}"
