@@ -61,7 +61,7 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         """Refuse wrong parameters."""
         raise NotImplementedError
 
-    def _request(self, X, encoded: np.ndarray, cap: np.ndarray) -> Any:
+    def _request(self, X, encoded: np.ndarray, cap: np.ndarray, weight: np.ndarray) -> Any:
         """Everything that a fit is about; it has ``limits``, ``observers`` and ``start_duals``."""
         raise NotImplementedError
 
@@ -108,8 +108,9 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         if len(classes) < 2:
             raise ValueError(f"{type(self).__name__} needs at least 2 classes; y has only one class, {classes[0]}")
         self.classes_ = classes
-        cap = self._caps(X, encoded, sample_weight)
-        request = self._request(X, encoded, cap)
+        weight = self._weights_of_rows(X, sample_weight)
+        cap = self._caps(encoded, weight)
+        request = self._request(X, encoded, cap, weight)
         if self.warm_start and previous_classes is not None and np.array_equal(previous_classes, self.classes_):
             request.start_duals = self._scaled_duals(cap, encoded)
         with observed(self, X, y, sample_weight, request.limits.max_iter) as observers:
@@ -125,18 +126,23 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         self._warn_unless_converged(trained.outcome)
         return self
 
-    def _validated(self, X, y="no_validation", *, reset):
+    def _validated(self, X, y="no_validation", *, reset, accept_sparse: str | bool = "csr"):
         if sp.issparse(X):
             check_sparse(X)
-        options: dict[str, Any] = dict(accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
+        options: dict[str, Any] = dict(
+            accept_sparse=accept_sparse, dtype=[np.float64, np.float32], order="C", reset=reset
+        )
         return validate_data(self, X, y, **options)
 
-    def _caps(self, X, encoded, sample_weight) -> np.ndarray:
+    def _weights_of_rows(self, X, sample_weight) -> np.ndarray:
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         if np.any(weight < 0):
             raise ValueError("sample_weight must not be negative")
         if not np.any(weight > 0):
             raise ValueError("sample_weight must be positive somewhere: all weights are zero")
+        return weight
+
+    def _caps(self, encoded, weight) -> np.ndarray:
         with np.errstate(over="ignore"):
             cap = self.C * weight
             if self.class_weight is not None:

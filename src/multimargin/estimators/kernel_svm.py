@@ -48,7 +48,8 @@ class KernelSVM(MarginClassifier):
     C : float
         Weight of the loss against the regulariser.
     gamma : float, "scale" or "auto"
-        "scale" is ``1 / (n_features * X.var())``, "auto" is ``1 / n_features``. For rbf, poly and sigmoid.
+        "scale" is ``1 / (n_features * X.var())`` (rows count by their sample_weight), "auto" is ``1 / n_features``. For
+        rbf, poly and sigmoid.
     degree : int
         For poly.
     coef0 : float
@@ -240,25 +241,26 @@ class KernelSVM(MarginClassifier):
     def _check(self) -> None:
         check_kernel(self)
 
-    def _validated(self, X, y="no_validation", *, reset):
-        precomputed = self.kernel == "precomputed" if reset else self._kernel.name == "precomputed"
-        if precomputed and not reset and getattr(X, "ndim", 2) == 2 and np.shape(X)[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {np.shape(X)[1]} features, but KernelSVM is expecting {self.n_features_in_} features as input: "
-                "kernel='precomputed' needs a column of kernel values for every row of training"
-            )
-        validated = super()._validated(X, y, reset=reset)
-        if not reset:
-            return validated
-        X, y = validated
-        if precomputed:
-            X = X.toarray() if sp.issparse(X) else X
-            _check_square(X)
-        return canonical(X) if sp.issparse(X) else X, y
+    def _validated(self, X, y="no_validation", *, reset, accept_sparse="csr"):
+        if (self.kernel if reset else self._kernel.name) != "precomputed":
+            validated = super()._validated(X, y, reset=reset)
+            if not reset:
+                return validated
+            X, y = validated
+            return canonical(X) if sp.issparse(X) else X, y
+        try:
+            validated = super()._validated(X, y, reset=reset, accept_sparse=False)
+        except ValueError as error:
+            if "features, but" in str(error):
+                error.add_note("kernel='precomputed' needs a column of kernel values for every row of training")
+            raise
+        if reset:
+            _check_square(validated[0])
+        return validated
 
-    def _request(self, X, encoded, cap) -> KernelRequest:
+    def _request(self, X, encoded, cap, weight) -> KernelRequest:
         name = "callable" if callable(self.kernel) else self.kernel
-        gamma = resolve_gamma(self.gamma, X) if name in USE_GAMMA else 1.0
+        gamma = resolve_gamma(self.gamma, X, weight) if name in USE_GAMMA else 1.0
         joint = self.formulation in JOINT
         return KernelRequest(
             X=X,
