@@ -37,28 +37,32 @@ template <class T> inline void add_multiple(double factor, const T *row, Index n
   for (; j < n; ++j) out[j] += factor * static_cast<double>(row[j]);
 }
 
-// out[j] += sum_p factor[p] * tile[p][j] for j in [begin, end), the sums in registers.
+// out[j] += sum_p factor[p] * tile[p][j] for j in [begin, end). The sum is taken in the precision of the tiles, in
+// registers: its rounding is that of the kernel values themselves.
 template <class T>
 void add_tiles(const T *const *tile, const double *factor, Index count, Index begin, Index end, double *out) {
+  using V = typename VectorOf<T>::type;
+  constexpr Index width = VectorOf<T>::width, together = 8;
   Index j = begin;
-  for (; j + 32 <= end; j += 32) {
-    Double4 sum[8];
-    for (int v = 0; v < 8; ++v) sum[v] = load<Double4>(out + j + 4 * v);
+  for (; j + together * width <= end; j += together * width) {
+    V sum[together] = {};
     for (Index p = 0; p < count; ++p) {
       const T *row = tile[p] + j;
-      const double c = factor[p];
-      for (int v = 0; v < 8; v += 2) {
-        const Eight values = load_eight(row + 4 * v);
-        sum[v] += c * values.low;
-        sum[v + 1] += c * values.high;
-      }
+      const T c = static_cast<T>(factor[p]);
+      for (int v = 0; v < together; ++v) sum[v] += c * load<V>(row + v * width);
     }
-    for (int v = 0; v < 8; ++v) store(out + j + 4 * v, sum[v]);
+    T sums[together * width];
+    for (int v = 0; v < together; ++v) store(sums + v * width, sum[v]);
+    for (Index t = 0; t < together * width; t += 8) {
+      const Eight e = load_eight(sums + t);
+      store(out + j + t, load<Double4>(out + j + t) + e.low);
+      store(out + j + t + 4, load<Double4>(out + j + t + 4) + e.high);
+    }
   }
   for (; j < end; ++j) {
-    double sum = out[j];
-    for (Index p = 0; p < count; ++p) sum += factor[p] * static_cast<double>(tile[p][j]);
-    out[j] = sum;
+    T sum = 0;
+    for (Index p = 0; p < count; ++p) sum += static_cast<T>(factor[p]) * tile[p][j];
+    out[j] += static_cast<double>(sum);
   }
 }
 

@@ -75,17 +75,27 @@ public:
 
   // K of examples i against themselves, from their tiles, count x count.
   void square(const std::int32_t *i, Index count, const Tile *tiles, Index stride, T *out) const {
-    for (Index c = 0; c < count; ++c) {
-      const std::size_t s = segment(i[c]);
-      const Index at = i[c] - offset_[s];
-      for (Index r = 0; r < count; ++r) out[r * count + c] = tiles[static_cast<Index>(s) * stride + r][at];
+    std::vector<Index> at(static_cast<std::size_t>(count));
+    std::vector<std::size_t> part(at.size());
+    for (std::size_t c = 0; c < at.size(); ++c) {
+      part[c] = segment(i[c]);
+      at[c] = i[c] - offset_[part[c]];
     }
+    for (Index r = 0; r < count; ++r) { // K is symmetric: half of the values are looked up
+      const T *const row[2] = {tiles[r].get(), tiles[(n_segments() - 1) * stride + r].get()};
+      for (Index c = r; c < count; ++c)
+        out[r * count + c] = row[part[static_cast<std::size_t>(c)]][at[static_cast<std::size_t>(c)]];
+    }
+    for (Index r = 0; r < count; ++r)
+      for (Index c = 0; c < r; ++c) out[r * count + c] = out[c * count + r];
   }
 
   // scores += sum_r factor[r] * kernel row r, for the rows of `which`.
   void add(const std::vector<std::vector<Index>> &which, const std::vector<std::vector<double>> &factor,
            const Tile *tiles, Index stride, double *scores, Index ld) const {
-    constexpr Index panel = 256; // columns at a time, so that all lanes find the tiles in cache
+    constexpr Index panel = 128; // columns at a time, so that all lanes find the tiles in cache
+    constexpr Index line = 64 / sizeof(T);
+    const Index lanes = static_cast<Index>(which.size());
     std::vector<const T *> pointers;
     for (std::size_t s = 0; s < groups_.size(); ++s) {
       pointers.clear();
@@ -96,11 +106,17 @@ public:
       }
       const Index size = offset_[s + 1] - offset_[s];
       for (Index at = 0; at < size; at += panel)
-        for (std::size_t m = 0; m < which.size(); ++m)
+        for (std::size_t m = 0; m < which.size(); ++m) {
+          // Between the lanes, the next panel is called for, a share of the tiles at a time.
+          const Index share = static_cast<Index>(m) * stride;
+          for (Index r = share / lanes; r < (share + stride) / lanes; ++r)
+            if (const T *const row = tiles[static_cast<Index>(s) * stride + r].get(); at + 2 * panel <= size)
+              for (Index j = at + panel; j < at + 2 * panel; j += line) __builtin_prefetch(row + j, 0, 2);
           if (!which[m].empty())
             kernels().loops<T>().add_tiles(pointers.data() + begin[m], factor[m].data(),
                                            static_cast<Index>(which[m].size()), at, std::min(size, at + panel),
                                            scores + static_cast<Index>(m) * ld + offset_[s]);
+        }
     }
   }
 

@@ -7,65 +7,31 @@
 namespace mm {
 
 namespace {
-constexpr Index kWorkingSet = 256;
+constexpr Index kWorkingSet = 128;
 constexpr double kInnerReduction = 0.1; // of the violation
 constexpr Index kStepsOfCall = 20000;
-constexpr double kLeastCurvature = 1e-12;
 } // namespace
 
 template <class T>
 Smo<T>::Smo(StoreView<T> rows, std::vector<std::int32_t> sign, std::vector<double> cap, Index working_set)
-    : rows_(std::move(rows)), n_(rows_.n()),
-      most_(std::min({working_set > 0 ? working_set : kWorkingSet, rows_.rows_of_store(), n_})), cap_(std::move(cap)) {
-  const std::size_t n = static_cast<std::size_t>(n_);
-  curvature_.resize(n);
-  upper_.resize(n);
-  lower_.resize(n);
-  a_.resize(n);
-  scores_.resize(n);
-  v_.resize(n);
-  in_set_.resize(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    curvature_[i] = std::max(rows_.diagonal(static_cast<Index>(i)), kLeastCurvature);
-    (sign[i] > 0 ? upper_[i] : lower_[i]) = sign[i] * cap_[i];
-  }
-}
-
-template <class T> Round Smo<T>::advance() {
-  if (phase_ == Phase::start) { // scores of duals from an earlier fit, a slab of rows at a time
-    set_.clear();
-    std::vector<double> change;
-    for (; fetched_ < n_ && static_cast<Index>(set_.size()) < std::min(rows_.rows_of_call(), most_); ++fetched_)
-      if (const double a = a_[static_cast<std::size_t>(fetched_)]; a != 0) {
-        set_.push_back(static_cast<std::int32_t>(fetched_));
-        change.push_back(a);
-      }
-    const Index count = static_cast<Index>(set_.size());
-    tiles_.resize(static_cast<std::size_t>(count * rows_.n_segments()));
-    rows_.fetch(set_.data(), count, tiles_.data(), count);
-    add(set_, change, count);
-    set_.clear();
-    if (fetched_ < n_) return {};
-    phase_ = Phase::select;
-    return certified(0, false);
-  }
-  if (phase_ == Phase::select) select();
-  if (phase_ == Phase::fetch && !fetch()) return {};
-  const Index visited = static_cast<Index>(set_.size());
-  const bool stuck = solve() == 0;
-  phase_ = Phase::select;
-  return certified(visited, stuck);
+    : WorkingSetMachine<T>(std::move(rows), 1, std::move(cap), working_set > 0 ? working_set : kWorkingSet),
+      upper_(sign.size()), lower_(sign.size()), v_(sign.size()) {
+  for (std::size_t i = 0; i < sign.size(); ++i) (sign[i] > 0 ? upper_[i] : lower_[i]) = sign[i] * this->cap_[i];
 }
 
 template <class T> void Smo<T>::select() {
+  auto &set = this->set_;
+  auto &in_set = this->in_set_;
+  const auto &a_ = this->alpha_;
+  const Index most = this->most_;
   // From both ends: duals that may rise with the largest v, duals that may fall with the smallest. At most half of
   // the set is new; the rest are examples of the last one, the worst first.
-  std::vector<std::int32_t> before = std::move(set_), rising, falling;
-  set_.clear();
-  for (const std::int32_t i : before) in_set_[static_cast<std::size_t>(i)] = 1;
-  for (Index t = 0; t < n_; ++t) {
+  std::vector<std::int32_t> before = std::move(set), rising, falling;
+  set.clear();
+  for (const std::int32_t i : before) in_set[static_cast<std::size_t>(i)] = 1;
+  for (Index t = 0; t < this->n_; ++t) {
     const std::size_t i = static_cast<std::size_t>(t);
-    if (in_set_[i]) continue;
+    if (in_set[i]) continue;
     if (a_[i] < upper_[i] && v_[i] > low_) rising.push_back(static_cast<std::int32_t>(t));
     if (a_[i] > lower_[i] && v_[i] < top_) falling.push_back(static_cast<std::int32_t>(t));
   }
@@ -79,17 +45,17 @@ template <class T> void Smo<T>::select() {
     std::sort(from.begin(), from.end(), order);
   };
   const auto take = [&](std::int32_t i) {
-    char &taken = in_set_[static_cast<std::size_t>(i)];
+    char &taken = in_set[static_cast<std::size_t>(i)];
     if (taken) return;
     taken = 1;
-    set_.push_back(i);
+    set.push_back(i);
   };
-  const Index fresh = before.empty() ? most_ : most_ - std::min(static_cast<Index>(before.size()), most_ / 2);
+  const Index fresh = before.empty() ? most : most - std::min(static_cast<Index>(before.size()), most / 2);
   best(rising, fresh, higher);
   best(falling, fresh, deeper);
-  for (std::size_t t = 0; static_cast<Index>(set_.size()) < fresh && t < std::max(rising.size(), falling.size()); ++t) {
+  for (std::size_t t = 0; static_cast<Index>(set.size()) < fresh && t < std::max(rising.size(), falling.size()); ++t) {
     if (t < rising.size()) take(rising[t]);
-    if (t < falling.size() && static_cast<Index>(set_.size()) < fresh) take(falling[t]);
+    if (t < falling.size() && static_cast<Index>(set.size()) < fresh) take(falling[t]);
   }
   // How far an old example is from rest: above the middle and able to rise, or below it and able to fall.
   const double middle = 0.5 * (top_ + low_);
@@ -98,73 +64,47 @@ template <class T> void Smo<T>::select() {
     const bool rises = a_[i] < upper_[i], falls = a_[i] > lower_[i];
     return std::max(rises ? v_[i] - middle : -1e300, falls ? middle - v_[i] : -1e300);
   };
-  const Index kept = std::min(static_cast<Index>(before.size()), most_ - static_cast<Index>(set_.size()));
+  const Index kept = std::min(static_cast<Index>(before.size()), most - static_cast<Index>(set.size()));
   std::nth_element(before.begin(), before.begin() + kept, before.end(), [&](std::int32_t a, std::int32_t b) {
     const double ua = unrest(a), ub = unrest(b);
     return ua > ub || (ua == ub && a < b);
   });
-  for (const std::int32_t i : before) in_set_[static_cast<std::size_t>(i)] = 0;
-  set_.insert(set_.end(), before.begin(), before.begin() + kept);
-  for (const std::int32_t i : set_) in_set_[static_cast<std::size_t>(i)] = 0;
-  std::sort(set_.begin(), set_.end());
-  fetched_ = 0;
-  tiles_.clear();
-  tiles_.resize(set_.size() * static_cast<std::size_t>(rows_.n_segments()));
-  phase_ = Phase::fetch;
+  for (const std::int32_t i : before) in_set[static_cast<std::size_t>(i)] = 0;
+  set.insert(set.end(), before.begin(), before.begin() + kept);
+  for (const std::int32_t i : set) in_set[static_cast<std::size_t>(i)] = 0;
+  std::sort(set.begin(), set.end());
 }
 
-template <class T> bool Smo<T>::fetch() {
-  const Index size = static_cast<Index>(set_.size());
-  const Index end = std::min(size, fetched_ + rows_.rows_of_call());
-  rows_.fetch(set_.data() + fetched_, end - fetched_, tiles_.data() + fetched_, size);
-  fetched_ = end;
-  return fetched_ == size;
-}
-
-template <class T> Index Smo<T>::solve() {
-  const std::size_t q = set_.size();
-  if (q < 2) return 0;
-  square_.resize(q * q);
-  rows_.square(set_.data(), static_cast<Index>(q), tiles_.data(), static_cast<Index>(q), square_.data());
+template <class T> bool Smo<T>::solve() {
+  const std::size_t q = this->set_.size();
+  if (q < 2) return false;
   std::vector<double> curvature(q), upper(q), lower(q), a(q), v(q);
   for (std::size_t r = 0; r < q; ++r) {
-    const std::size_t i = static_cast<std::size_t>(set_[r]);
-    curvature[r] = curvature_[i];
+    const std::size_t i = static_cast<std::size_t>(this->set_[r]);
+    curvature[r] = this->curvature_[i];
     upper[r] = upper_[i];
     lower[r] = lower_[i];
-    a[r] = a_[i];
+    a[r] = this->alpha_[i];
     v[r] = v_[i];
   }
   const Index steps =
-      kernels().loops<T>().smo(square_.data(), static_cast<Index>(q), curvature.data(), upper.data(), lower.data(),
-                               a.data(), v.data(), kInnerReduction * (top_ - low_), kStepsOfCall);
+      kernels().loops<T>().smo(this->square_.data(), static_cast<Index>(q), curvature.data(), upper.data(),
+                               lower.data(), a.data(), v.data(), kInnerReduction * (top_ - low_), kStepsOfCall);
   for (std::size_t r = 0; r < q; ++r) {
-    double &old = a_[static_cast<std::size_t>(set_[r])];
-    const double change = a[r] - old;
-    old = a[r];
-    a[r] = change;
+    double &old = this->alpha_[static_cast<std::size_t>(this->set_[r])];
+    const double fresh = a[r];
+    a[r] = fresh - old;
+    old = fresh;
   }
-  add(set_, a, static_cast<Index>(q));
-  return steps;
+  this->add(a.data());
+  return steps > 0;
 }
 
-template <class T>
-void Smo<T>::add(const std::vector<std::int32_t> &which, const std::vector<double> &change, Index stride) {
-  std::vector<std::vector<Index>> rows(1);
-  std::vector<std::vector<double>> factor(1);
-  for (std::size_t r = 0; r < which.size(); ++r)
-    if (change[r] != 0) {
-      rows[0].push_back(static_cast<Index>(r));
-      factor[0].push_back(change[r]);
-    }
-  rows_.add(rows, factor, tiles_.data(), stride, scores_.data(), n_);
-}
-
-template <class T> Round Smo<T>::certified(Index visited, bool stuck) {
+template <class T> Round Smo<T>::certified() {
+  const std::vector<double> &a_ = this->alpha_, &scores_ = this->scores_, &cap_ = this->cap_;
+  const Index n_ = this->n_;
   Round round;
   round.complete = true;
-  round.stuck = stuck;
-  round.visited = visited;
   top_ = -std::numeric_limits<double>::infinity();
   low_ = std::numeric_limits<double>::infinity();
   double quadratic = 0, linear = 0, positive_caps = 0;
