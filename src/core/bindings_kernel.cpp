@@ -235,6 +235,18 @@ void define_kernel_machines(nb::module_ &m) {
              return owned_array(std::move(out), {n, lanes});
            })
       .def(
+          "scores",
+          [](const PyMachine &self, In<std::int64_t> examples) {
+            const std::size_t lanes = static_cast<std::size_t>(self.machine->lanes());
+            const std::vector<Index> which = copied(examples);
+            for (const Index i : which)
+              if (i < 0 || i >= self.machine->n_examples()) throw nb::index_error("no such example");
+            std::vector<double> out(which.size() * lanes);
+            self.machine->scores(which.data(), static_cast<Index>(which.size()), out.data());
+            return owned_array(std::move(out), {which.size(), lanes});
+          },
+          "examples"_a, "Scores of examples as the machine keeps them, without the free bias.")
+      .def(
           "set_duals",
           [](PyMachine &self, nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu> duals) {
             if (static_cast<Index>(duals.shape(0)) != self.machine->n_examples() ||

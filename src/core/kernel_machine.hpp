@@ -27,6 +27,7 @@ public:
   virtual Index lanes() const = 0;
   virtual void duals(double *out) const = 0;     // n_examples x lanes
   virtual void set_duals(const double *) = 0;    // before the first advance
+  virtual void scores(const Index *examples, Index count, double *out) const = 0; // count x lanes, without the bias
   virtual double bias() const { return 0; }      // the free bias, where there is one
 };
 
@@ -57,7 +58,7 @@ public:
     return std::max<Index>(16, static_cast<Index>(kWorkOfCall / std::max(cost, 1.0)));
   }
   Index rows_of_store() const {
-    return std::max<Index>(2, static_cast<Index>(store_->budget() / 2 / (sizeof(T) * static_cast<std::size_t>(n()))));
+    return std::max<Index>(2, static_cast<Index>(store_->budget() / 2 / (sizeof(T) * static_cast<std::size_t>(std::max<Index>(n(), 1)))));
   }
 
   bool stored(Index i) const {

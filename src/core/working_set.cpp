@@ -25,6 +25,11 @@ template <class T> void WorkingSetMachine<T>::set_duals(const double *duals) {
   for (Index i = 0; i < n_; ++i) std::copy_n(duals + i * lanes_, lanes_, alpha_.data() + i * stride_);
 }
 
+template <class T> void WorkingSetMachine<T>::scores(const Index *examples, Index count, double *out) const {
+  for (Index r = 0; r < count; ++r)
+    for (Index m = 0; m < lanes_; ++m) out[r * lanes_ + m] = scores_[static_cast<std::size_t>(m * n_ + examples[r])];
+}
+
 template <class T> Round WorkingSetMachine<T>::advance() {
   if (phase_ == Phase::start) { // the scores of duals from an earlier fit, a slab of rows at a time
     std::vector<double> start;

@@ -13,6 +13,7 @@ public:
   Index lanes() const final { return lanes_; }
   void duals(double *out) const final;
   void set_duals(const double *) final;
+  void scores(const Index *examples, Index count, double *out) const final;
 
 protected:
   WorkingSetMachine(StoreView<T> rows, Index lanes, std::vector<double> cap, Index working_set);
