@@ -20,6 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from multimargin.data.rows import check_sparse
 from multimargin.estimators.callbacks import CallbackSupport, observed, with_callbacks
+from multimargin.linear.loop import HISTORY
 from multimargin.linear.training import n_lanes
 from multimargin.problems.formulations import JOINT, PAIRWISE
 from multimargin.reductions.pairwise import rounds_of_elimination, votes_with_confidence
@@ -38,10 +39,13 @@ CERTIFIED = (
     "_dual_labels",
     "_dual_problem",
 )
+ROUNDING = 1e-6  # by which a dual value may exceed the primal value, relative
 
 
 class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
     """Base of the support vector machines."""
+
+    _history_fields = HISTORY.names
 
     # Which formulation, loss and so on: the subclasses' parameters.
     formulation: Any
@@ -77,7 +81,7 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         """Values of all machines for the rows of X, or what ``finish`` makes of them: one column a class."""
         raise NotImplementedError
 
-    def _current(self, machine) -> dict[str, Any] | None:
+    def _current(self, machine, request) -> dict[str, Any] | None:
         """Attributes of a model as if training had stopped here, for callbacks that ask for it."""
         raise NotImplementedError
 
@@ -113,7 +117,7 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         request = self._request(X, encoded, cap, weight)
         if self.warm_start and previous_classes is not None and np.array_equal(previous_classes, self.classes_):
             request.start_duals = self._scaled_duals(cap, encoded)
-        with observed(self, X, y, sample_weight, request.limits.max_iter) as observers:
+        with observed(self, X, y, sample_weight, request) as observers:
             request.observers = observers
             try:
                 trained = self._train(request)
@@ -188,8 +192,10 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         self.support_ = np.flatnonzero(np.diff(trained.dual_coef.indptr))
         self.primal_objective_ = trained.primal
         self.dual_objective_ = trained.dual
-        self.dual_gap_ = max(trained.primal - trained.dual, 0.0) / max(abs(trained.primal), 1e-300)
-        self.worst_gap_ = trained.worst_gap
+        gap = (trained.primal - trained.dual) / max(abs(trained.primal), 1e-300)
+        # Only a kernel that is none has a dual value above the primal value: it has no certificate.
+        self.dual_gap_ = max(gap, 0.0) if gap >= -ROUNDING else np.nan
+        self.worst_gap_ = trained.worst_gap if gap >= -ROUNDING else np.nan
         self.n_iter_ = outcome.n_iter
         self.converged_ = outcome.converged
         self.history_ = outcome.history_array()
@@ -205,6 +211,8 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
             "callback": "because a callback said so",
             "precision": f"because float64 cannot do better; {easier}",
         }[outcome.stopped_by]
+        if self.dual_objective_ > self.primal_objective_ and np.isnan(self.dual_gap_):
+            what = "without a certificate, as the kernel is not positive semi-definite; take another one"
         if self.stopping == "violation":
             reached = f"the relative duality gap is {self.dual_gap_:.2g} and the violation is still above {self.tol:g}"
         else:

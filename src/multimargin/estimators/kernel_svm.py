@@ -12,7 +12,7 @@ from multimargin.estimators.base import MarginClassifier
 from multimargin.estimators.parameters import THRESHOLD_FACTOR, check_kernel, n_threads
 from multimargin.kernel.functions import USE_GAMMA, Kernel, resolve_gamma
 from multimargin.kernel.prediction import decisions
-from multimargin.kernel.training import KernelRequest, KernelTrained, train
+from multimargin.kernel.training import KERNEL_HISTORY, KernelRequest, KernelTrained, train
 from multimargin.linear.loop import Limits
 from multimargin.problems.formulations import JOINT
 
@@ -154,6 +154,8 @@ class KernelSVM(MarginClassifier):
     >>> float(model.score(X, y)) > 0.95
     True
     """
+
+    _history_fields = KERNEL_HISTORY.names
 
     def __init__(
         self,
@@ -301,12 +303,35 @@ class KernelSVM(MarginClassifier):
         return train(request)
 
     def _store_model(self, trained: KernelTrained, request: KernelRequest) -> None:
-        self._kernel = request.kernel
-        self.gamma_ = request.kernel.gamma if request.kernel.name in USE_GAMMA else None
-        self.intercept_ = trained.intercept
-        self.n_support_ = np.bincount(request.y[self.support_], minlength=len(self.classes_))
-        self.support_vectors_ = np.empty((0, 0)) if request.kernel.name == "precomputed" else request.X[self.support_]
-        self.shape_fit_ = request.X.shape
+        for name, value in self._model(trained.dual_coef, trained.intercept, request).items():
+            setattr(self, name, value)
+
+    def _model(self, duals: sp.csr_array, intercept: np.ndarray, request: KernelRequest) -> dict[str, Any]:
+        """Attributes of the model that duals and intercepts make."""
+        kernel = request.kernel
+        support = np.flatnonzero(np.diff(duals.indptr))
+        return {
+            "dual_coef_": duals,
+            "intercept_": intercept,
+            "support_": support,
+            "support_vectors_": np.empty((0, 0)) if kernel.name == "precomputed" else request.X[support],
+            "n_support_": np.bincount(request.y[support], minlength=request.n_classes),
+            "gamma_": kernel.gamma if kernel.name in USE_GAMMA else None,
+            "shape_fit_": request.X.shape,
+            "_kernel": kernel,
+        }
+
+    def _current(self, machine, request) -> dict[str, Any] | None:
+        """As in the base; a model of many machines has none before its end."""
+        if machine.problem.lanes != self._n_lanes():
+            return None
+        learns = np.flatnonzero(request.cap > 0)
+        of_examples = sp.coo_array(machine.core.duals())
+        row, lane = of_examples.coords
+        duals = sp.csr_array(
+            (of_examples.data, (learns[row], lane)), shape=(len(request.y), machine.problem.lanes), dtype=np.float64
+        )
+        return self._model(duals, duals.sum(axis=0) * request.bias + machine.core.bias, request)
 
     # Prediction
 
@@ -322,9 +347,6 @@ class KernelSVM(MarginClassifier):
             finish,
             None if finish is None else len(self.classes_),
         )
-
-    def _current(self, machine) -> dict[str, Any] | None:
-        return None
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -260,7 +260,7 @@ class LinearSVM(MarginClassifier):
         values += self.intercept_
         return values if finish is None else finish(values)
 
-    def _current(self, machine) -> dict[str, Any] | None:
+    def _current(self, machine, request) -> dict[str, Any] | None:
         """As in the base; a model of many machines has none before its end."""
         lanes = machine.problem.lanes
         if lanes != self._n_lanes():

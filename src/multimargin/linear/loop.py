@@ -205,4 +205,3 @@ def solve(
 def _first(waiting: Iterator, n: int) -> Iterator:
     for _, item in zip(range(n), waiting, strict=False):
         yield item
-
