@@ -25,12 +25,17 @@ def machine() -> str:
 
 def versions(peers: Iterable[Any] = ()) -> str:
     """Of everything that takes part."""
-    named = {
-        package: importlib.metadata.version(package) for package in ("multimargin", "numpy", "scipy", "scikit-learn")
-    }
+    named = {package: _version(package) for package in ("multimargin", "numpy", "scipy", "scikit-learn")}
     named |= {peer.package: peer.version for peer in peers if peer.package not in named}
     parts = [f"{package} {version or 'not installed'}" for package, version in named.items()]
     return ", ".join([f"Python {platform.python_version()}", *parts])
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 # Columns wider than their header
