@@ -48,7 +48,7 @@ def compare(options: argparse.Namespace, report: Report) -> None:
                     cells_of = rows(outcome, product)
                 except RuntimeError as error:  # one failure should not cost the rest of a long run
                     progress(str(error))
-                    cells_of = [[""] * 12 + [f"FAILED: {str(error).splitlines()[-1]}"]]
+                    cells_of = [[""] * 12 + [f"FAILED: {str(error).strip().splitlines()[-1]}"]]
                 for cells in cells_of:
                     report.row(name, *problem, *cells)
 
