@@ -1,6 +1,4 @@
 // What Python sees of the core. Everything that comes in is checked here: the core itself trusts its callers.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -11,31 +9,11 @@
 #include <string>
 #include <type_traits>
 
+#include "bindings.hpp"
 #include "instruction_set.hpp"
 #include "passes.hpp"
 
-namespace nb = nanobind;
-using namespace nb::literals;
-
 namespace {
-
-using mm::Index;
-template <class T> using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T> using In2 = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
-
-// Rows and the Python arrays that own their memory.
-struct PyRows {
-  mm::Rows rows;
-  nb::ndarray<> owners[3];
-};
-
-template <class T>
-nb::ndarray<nb::numpy, T> owned_array(std::vector<T> &&values, std::initializer_list<std::size_t> shape = {}) {
-  auto *kept = new std::vector<T>(std::move(values));
-  nb::capsule owner(kept, [](void *p) noexcept { delete static_cast<std::vector<T> *>(p); });
-  if (shape.size() > 0) return nb::ndarray<nb::numpy, T>(kept->data(), shape, owner);
-  return nb::ndarray<nb::numpy, T>(kept->data(), {kept->size()}, owner);
-}
 
 template <class I> void check_csr(const I *indices, const I *indptr, Index n_rows, Index n_values, Index n_features) {
   if (indptr[0] != 0) throw nb::value_error("CSR indptr must start at 0");
@@ -157,11 +135,11 @@ struct PyPasses {
   mm::Passes passes;
 };
 
-template <class T> std::vector<T> copied(const In<T> &array) { return {array.data(), array.data() + array.shape(0)}; }
-
 void check_range(Index begin, Index end, Index size) {
   if (begin < 0 || end < begin || end > size) throw nb::index_error("range outside of the block");
 }
+
+} // namespace
 
 mm::Formulation formulation_of(const std::string &name) {
   if (name == "crammer_singer") return mm::Formulation::crammer_singer;
@@ -170,10 +148,9 @@ mm::Formulation formulation_of(const std::string &name) {
   throw nb::value_error(("unknown core formulation '" + name + "'").c_str());
 }
 
-} // namespace
-
 NB_MODULE(_core, m) {
   m.doc() = "The compiled core of multimargin.";
+  define_kernel_machines(m);
   m.def("instruction_sets", &mm::instruction_sets, "Instruction sets that this processor runs.");
   m.def("instruction_set", &mm::instruction_set, "The instruction set in use.");
   m.def("use_instruction_set", &mm::use_instruction_set, "name"_a, "Force one; False when it is not available.");

@@ -1,5 +1,7 @@
 // Compiled once for each instruction set, with MM_ISA naming it (see CMakeLists.txt).
 #include "epoch.hpp"
+#include "kernel_functions.hpp"
+#include "kernel_loops.hpp"
 #include "weight_kernels.hpp"
 
 #define MM_JOIN_(a, b) a##b
@@ -8,6 +10,15 @@
 #define MM_QUOTE(a) MM_QUOTE_(a)
 
 namespace mm {
+
+namespace MM_ISA {
+template <class T> KernelLoops<T> kernel_loops() {
+  return {kernel_values<T>,
+          add_tiles<T>,
+          {sweep<CrammerSinger<false>, T>, sweep<WestonWatkins<false>, T>, sweep<OneVsRest<false>, T>},
+          smo<T>};
+}
+} // namespace MM_ISA
 
 const Kernels &MM_JOIN(kernels_, MM_ISA)() {
   using namespace MM_ISA;
@@ -27,6 +38,9 @@ const Kernels &MM_JOIN(kernels_, MM_ISA)() {
       MM_ISA::squared_norms,
       MM_ISA::norms,
       MM_ISA::extrapolate,
+      {scan<CrammerSinger<false>>, scan<WestonWatkins<false>>, scan<OneVsRest<false>>},
+      kernel_loops<float>(),
+      kernel_loops<double>(),
   };
   return table;
 }

@@ -32,6 +32,12 @@ const Kernels &kernels() {
   return *table;
 }
 
+double kernel_value(double product, double norm_x, double norm_z, const KernelFunction &f) {
+  double value = 0;
+  kernels().of_double.values(&product, &norm_x, norm_z, 1, f, &value);
+  return value;
+}
+
 std::vector<std::string> instruction_sets() {
   std::vector<std::string> names{"baseline"};
   if (runs_avx2()) names.push_back("avx2");

@@ -69,6 +69,46 @@ struct PassArgs {
   Index *updates;
 };
 
+// K(x, z) as a function of x.z, ||x||^2 and ||z||^2, plus a bias.
+struct KernelFunction {
+  enum class Kind : int { linear, rbf, poly, sigmoid } kind;
+  double gamma, coef0;
+  int degree;
+  double bias;
+};
+
+// The examples of a kernel machine, or of its working set (see kernel_loops.hpp).
+struct KernelExamples {
+  Index n, lanes;
+  Index ld;                   // of the scores, and of the working set's K
+  const std::int32_t *label;
+  const double *cap;
+  const double *curvature;    // A = K(x, x)
+  double *alpha;
+  Index stride;               // of alpha
+  double *workspace;          // workspace_size(lanes) doubles
+};
+
+struct Scanned {
+  double *violation;          // of every example
+  double *loss, *dual, *quadratic; // sums by part: primal loss, linear terms of f, alpha'K alpha
+};
+
+struct Swept {
+  double *violation;          // of every example, before its step
+  double largest;
+  Index updates;
+};
+
+template <class T> struct KernelLoops {
+  void (*values)(const T *product, const T *norm, T own, Index n, const KernelFunction &, T *out);
+  void (*add_tiles)(const T *const *tile, const double *factor, Index count, Index begin, Index end, double *out);
+  void (*sweep[3])(const KernelExamples &, const T *K, double *scores, const std::int32_t *order, Index count,
+                   double threshold, Swept &);
+  Index (*smo)(const T *K, Index q, const double *curvature, const double *upper, const double *lower, double *a,
+               double *v, double tolerance, Index most);
+};
+
 struct Kernels {
   const char *name;
   void (*visit[3][2])(const Examples &, const WeightsView &, PassArgs &); // [formulation][squared]
@@ -86,6 +126,14 @@ struct Kernels {
                 double *w, double *v, double *apart);
   void (*extrapolate)(void *W, void *Z, void *previous, bool single_precision, Index size, double beta, double kappa,
                       double next_kappa);
+  void (*scan[3])(const KernelExamples &, const double *scores, Index begin, Index end, Scanned &); // [formulation]
+  KernelLoops<float> of_float;
+  KernelLoops<double> of_double;
+
+  template <class T> const KernelLoops<T> &loops() const {
+    if constexpr (sizeof(T) == 4) return of_float;
+    else return of_double;
+  }
 };
 
 constexpr Index padded(Index lanes, Index width) {
@@ -98,12 +146,15 @@ inline constexpr Index kManyLanes = 256;
 constexpr Index parts_size(Index lanes) { return lanes + 8; }
 constexpr Index loss_size(Index lanes) { return Scales::count * parts_size(lanes); }
 
-constexpr Index workspace_size(Index lanes) { return 8 * (lanes + 16); }
+constexpr Index workspace_size(Index lanes) { return 10 * (lanes + 16); }
 
 const Kernels &kernels_baseline();
 #if defined(MM_HAVE_AVX2)
 const Kernels &kernels_avx2();
 #endif
+
+// One kernel value, in float64.
+double kernel_value(double product, double norm_x, double norm_z, const KernelFunction &);
 
 // The fastest table that this processor runs, or the forced one (see kernels.cpp).
 const Kernels &kernels();

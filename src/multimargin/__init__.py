@@ -6,10 +6,11 @@ __version__ = "0.1.0"
 
 # Public name -> module that defines it; loaded on first use (PEP 562), so that importing the package is free.
 _PUBLIC = {
+    "KernelSVM": "multimargin.estimators.kernel_svm",
     "LinearSVM": "multimargin.estimators.linear_svm",
 }
 
-__all__ = ["LinearSVM", "__version__"]
+__all__ = ["KernelSVM", "LinearSVM", "__version__"]
 
 
 def __getattr__(name: str) -> object:

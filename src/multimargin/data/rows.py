@@ -42,7 +42,7 @@ def as_rows(X: Any, intercept: float = 0.0, *, many_passes: bool = False) -> _co
         If X is CSR and broken: a column out of range or a decreasing indptr.
     """
     if sp.issparse(X):
-        X = _canonical(X)
+        X = canonical(X)
         return _core.Rows.csr(X.data, X.indices, X.indptr, X.shape[1], intercept)
     if (X.shape[1] > 1 and X.strides[1] != X.itemsize) or X.strides[0] % X.itemsize:
         X = np.ascontiguousarray(X)
@@ -57,7 +57,7 @@ def as_rows(X: Any, intercept: float = 0.0, *, many_passes: bool = False) -> _co
     return _core.Rows.dense(X, intercept)
 
 
-def _canonical(X: Any) -> Any:
+def canonical(X: Any) -> Any:
     """CSR with sorted, unique columns; a copy only if it was not so."""
     check_csr(X)
     # has_canonical_format may be a stale flag of the caller's: look at the data.

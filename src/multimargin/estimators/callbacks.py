@@ -7,12 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from multimargin.estimators.progress import Progress
 from multimargin.linear.loop import HISTORY, Epoch, Observer
 from multimargin.linear.machine import Machine
-from multimargin.linear.training import Request
 
 try:  # scikit-learn 1.9 and later
     from sklearn.callback import CallbackSupportMixin, FitCallback, with_callbacks
@@ -44,7 +41,7 @@ def _plain(callback) -> Observer:
 
 
 @contextmanager
-def observed(model, X, y, sample_weight, request: Request) -> Iterator[list[Observer]]:
+def observed(model, X, y, sample_weight, max_iter: int) -> Iterator[list[Observer]]:
     """The observers of one fit."""
     if model.callbacks is not None and not isinstance(model.callbacks, list | tuple):
         raise TypeError(f"callbacks must be a list, got {model.callbacks!r}")
@@ -55,7 +52,7 @@ def observed(model, X, y, sample_weight, request: Request) -> Iterator[list[Obse
     observers = [_plain(callback) for callback in given if not _is_sklearn(callback)]
     with _sklearn_context(model, [c for c in given if _is_sklearn(c)], X, y, sample_weight, observers):
         if model.verbose:
-            with Progress(request.limits.max_iter) as progress:
+            with Progress(max_iter) as progress:
                 yield [*observers, progress]
         else:
             yield observers
@@ -81,21 +78,10 @@ def _sklearn_context(model, given, X, y, sample_weight, observers: list[Observer
         def each_epoch(epoch: Epoch, machine: Machine) -> bool:
             task = context.subcontext(task_name="epoch")
             task.call_on_fit_task_begin(**told)
-            return task.call_on_fit_task_end(**told, reconstruction_attributes=lambda: _current(model, machine))
+            return task.call_on_fit_task_end(**told, reconstruction_attributes=lambda: model._current(machine))
 
         observers.append(each_epoch)
         yield
         context.call_on_fit_task_end(**told)
     finally:
         model.set_callbacks(*registered)
-
-
-def _current(model, machine: Machine) -> dict[str, Any] | None:
-    """Attributes of a model as if training had stopped here; a model of many machines has none before its end."""
-    lanes = machine.problem.lanes
-    if lanes != model._n_lanes():
-        return None
-    W = np.array(machine.algorithm.weights.array[:, :lanes], dtype=np.float64)
-    n_features = W.shape[0] - bool(model.fit_intercept)
-    intercept = W[n_features] * model.intercept_scaling if model.fit_intercept else np.zeros(lanes)
-    return {"coef_": W[:n_features].T, "intercept_": intercept}

@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from multimargin.data.rows import as_rows, check_sparse
-from multimargin.estimators.callbacks import CallbackSupport, observed, with_callbacks
+from multimargin.data.rows import as_rows
+from multimargin.estimators.base import CERTIFIED, MarginClassifier
 from multimargin.estimators.parameters import SOLVER_OPTIONS, check_linear, n_threads
 from multimargin.linear.loop import Limits
 from multimargin.linear.online import visit_once
 from multimargin.linear.scoring import padded_weights, scores
 from multimargin.linear.sdm import SdmOptions
-from multimargin.linear.training import Interrupted, Request, Trained, choose_solver, n_lanes, train
-from multimargin.problems.formulations import PAIRWISE
-from multimargin.reductions.pairwise import rounds_of_elimination, votes_with_confidence
-
-# Attributes that only fit can set.
-_CERTIFIED = (
-    "dual_coef_",
-    "support_",
-    "primal_objective_",
-    "dual_objective_",
-    "dual_gap_",
-    "worst_gap_",
-    "converged_",
-    "history_",
-    "_dual_caps",
-    "_dual_labels",
-    "_dual_problem",
-)
+from multimargin.linear.training import Request, Trained, choose_solver, train
 
 
-class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
+class LinearSVM(MarginClassifier):
     """Linear multi-class support vector machine, trained exactly and certified.
 
     Minimises ``1/2 sum_m ||w_m||^2 + sum_i C_i loss_i`` with ``C_i = C * sample_weight_i * class_weight[y_i]``
@@ -187,48 +163,8 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
         self.break_ties = break_ties
         self.solver_options = solver_options
 
-    # Training
-
-    @with_callbacks
-    def fit(self, X, y, sample_weight=None):
-        """Train.
-
-        Parameters
-        ----------
-        X : array or sparse array of shape (n_samples, n_features)
-            float32 and float64, dense or CSR, are read in place; of dense arrays of mostly zeros the non-zeros
-            are copied.
-        y : array of shape (n_samples,)
-            Class labels.
-        sample_weight : array of shape (n_samples,) or None
-            Weights of rows; a weight of 2 is the row twice.
-
-        Returns
-        -------
-        self
-        """
+    def _check(self) -> None:
         check_linear(self)
-        X, y = self._validated(X, y, reset=True)
-        check_classification_targets(y)
-        previous_classes = getattr(self, "classes_", None)
-        classes, encoded = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
-            raise ValueError(f"LinearSVM needs at least 2 classes; y has only one class, {classes[0]}")
-        self.classes_ = classes
-        cap = self._caps(X, encoded, sample_weight)
-        request = self._request(X, encoded, cap)
-        if self.warm_start and previous_classes is not None and np.array_equal(previous_classes, self.classes_):
-            request.start_duals = self._scaled_duals(cap, encoded)
-        with observed(self, X, y, sample_weight, request) as observers:
-            request.observers = observers
-            try:
-                trained = train(request)
-            except Interrupted as interrupt:
-                self._store(interrupt.trained, cap, encoded)
-                raise KeyboardInterrupt from None
-        self._store(trained, cap, encoded)
-        self._warn_unless_converged(trained)
-        return self
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn from more rows, each visited once with the exact step (the online setting of paper 001).
@@ -247,7 +183,7 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        check_linear(self)
+        self._check()
         if self.class_weight == "balanced":
             raise ValueError(
                 "class_weight='balanced' cannot be known in partial_fit: pass a dict, or sample_weight to every call"
@@ -275,112 +211,9 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
         visit_once(self._request(X, encoded, cap, many_passes=False), W)
         self._hold(W)
         self.n_iter_ = 1
-        for certified in _CERTIFIED:  # by an earlier fit, of weights that are no more
+        for certified in CERTIFIED:  # by an earlier fit, of weights that are no more
             self.__dict__.pop(certified, None)
         return self
-
-    # Prediction
-
-    def decision_function(self, X):
-        """Confidence of every class.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
-            Scores ``w_m x + b_m``. one_vs_one: votes, plus the summed decisions squeezed below half a vote; dag: the
-            round in which a class was ruled out. With ``decision_function_shape="ovo"``: the decision of every
-            pair. The arg max is what :meth:`predict` says.
-        """
-        check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        values = scores(as_rows(X), self._weights(), len(self.coef_), n_threads(self.n_jobs))
-        values += self.intercept_
-        if len(self.classes_) == 2:
-            return values.ravel()
-        if self.formulation not in PAIRWISE or self.decision_function_shape == "ovo":
-            return values
-        return self._class_values(values)
-
-    def predict(self, X):
-        """Class labels."""
-        values = self.decision_function(X)
-        if len(self.classes_) == 2:
-            return self.classes_[(values > 0).astype(int)]
-        if values.shape[1] != len(self.classes_) or self.decision_function_shape == "ovo":
-            values = self._class_values(values)
-        return self.classes_[values.argmax(axis=1)]
-
-    def _class_values(self, decisions: np.ndarray) -> np.ndarray:
-        if self.formulation == "dag":
-            return rounds_of_elimination(decisions, len(self.classes_))
-        return votes_with_confidence(decisions, len(self.classes_), self.break_ties)
-
-    def label_doubt(self):
-        """How much each training row's duals speak for other classes than its label.
-
-        Crammer and Singer read ``-alpha_i^m / C_i`` as the share of class m in a distribution over the labels of
-        row i. Rows with much mass on another class are likely mislabelled. For weston_watkins the shares of a row
-        are scaled down where their sum would exceed 1.
-
-        Returns
-        -------
-        sparse array of shape (n_samples, n_classes)
-            Zero at a row's own label. A row whose largest share is near 1 is a suspect; many may tie there, and
-            those on which the other class scores highest above the label come first.
-        """
-        check_is_fitted(self)
-        if self.formulation not in ("crammer_singer", "weston_watkins") or self.loss != "hinge":
-            raise ValueError(
-                "label_doubt needs formulation='crammer_singer' or 'weston_watkins' and loss='hinge', "
-                f"not {self.formulation!r} with {self.loss!r}"
-            )
-        if not hasattr(self, "dual_coef_"):
-            raise NotFittedError("label_doubt needs a model trained by fit: partial_fit keeps no duals")
-        duals = self.dual_coef_.tocoo()
-        row, lane, value = duals.coords[0], duals.coords[1], duals.data
-        if len(self.classes_) == 2:  # one signed dual: positive rows doubt towards class 0
-            lane, share = np.where(value > 0, 0, 1), np.abs(value) / (2 * self._dual_caps[row])
-        else:
-            other = value < 0
-            row, lane, share = row[other], lane[other], -value[other] / self._dual_caps[row[other]]
-        total = np.bincount(row, weights=share, minlength=duals.shape[0])
-        share = share / np.maximum(total, 1.0)[row]
-        return sp.csr_array((share, (row, lane)), shape=(duals.shape[0], len(self.classes_)))
-
-    # What fit and partial_fit share
-
-    def _validated(self, X, y="no_validation", *, reset):
-        if sp.issparse(X):
-            check_sparse(X)
-        options: dict[str, Any] = dict(accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
-        return validate_data(self, X, y, **options)
-
-    def _caps(self, X, encoded, sample_weight) -> np.ndarray:
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        if np.any(weight < 0):
-            raise ValueError("sample_weight must not be negative")
-        if not np.any(weight > 0):
-            raise ValueError("sample_weight must be positive somewhere: all weights are zero")
-        with np.errstate(over="ignore"):
-            cap = self.C * weight
-            if self.class_weight is not None:
-                cap = cap * self._class_weights(encoded, weight)[encoded]
-        if not np.all(np.isfinite(cap)):
-            raise ValueError("C times the weights must be finite")
-        return cap
-
-    def _class_weights(self, encoded, weight) -> np.ndarray:
-        k = len(self.classes_)
-        if isinstance(self.class_weight, str):
-            count = np.bincount(encoded, weights=weight, minlength=k)
-            return np.divide(weight.sum(), k * count, out=np.zeros(k), where=count > 0)
-        factors = np.ones(k)
-        for label, factor in dict(self.class_weight).items():
-            where = np.flatnonzero(self.classes_ == label)
-            if not len(where):
-                raise ValueError(f"class_weight names class {label!r}, which is not among {self.classes_!r}")
-            factors[where] = factor
-        return factors
 
     def _request(self, X, encoded, cap, *, many_passes=True) -> Request:
         rows = as_rows(X, float(self.intercept_scaling) if self.fit_intercept else 0.0, many_passes=many_passes)
@@ -391,8 +224,7 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
         solver = self.solver
         options = SOLVER_OPTIONS | (self.solver_options or {})
         if solver == "auto":
-            solver = choose_solver(rows, n_lanes(self.formulation, len(self.classes_)), self.formulation, self.stopping)
-        seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
+            solver = choose_solver(rows, self._n_lanes(), self.formulation, self.stopping)
         return Request(
             X=X,
             rows=rows,
@@ -414,56 +246,29 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
             restricted_step=bool(options["restricted_step"]),
             limits=Limits(self.max_iter, self.time_limit),
             n_threads=n_threads(self.n_jobs),
-            seed=seed,
+            seed=self._seed(),
         )
 
-    def _n_lanes(self) -> int:
-        return n_lanes(self.formulation, len(self.classes_))
+    def _train(self, request: Request) -> Trained:
+        return train(request)
 
-    def _scaled_duals(self, cap, encoded):
-        """The last fit's duals, if they are duals of this problem, scaled with C to be feasible."""
-        duals = getattr(self, "dual_coef_", None)
-        if duals is None or self._dual_problem != (self.formulation, self.loss, duals.shape):
-            return None
-        if duals.shape != (len(cap), self._n_lanes()) or not np.array_equal(self._dual_labels, encoded):
-            return None
-        factor = np.divide(cap, self._dual_caps, out=np.zeros_like(cap), where=self._dual_caps > 0)
-        return sp.csr_array(duals.multiply(factor[:, None]))
-
-    def _store(self, trained: Trained, cap: np.ndarray, encoded: np.ndarray) -> None:
-        outcome = trained.outcome
+    def _store_model(self, trained: Trained, request: Request) -> None:
         self._hold(trained.W)
-        self.dual_coef_ = trained.dual_coef
-        self._dual_caps, self._dual_labels = cap, encoded
-        self._dual_problem = (self.formulation, self.loss, trained.dual_coef.shape)
-        self.support_ = np.flatnonzero(np.diff(trained.dual_coef.indptr))
-        self.primal_objective_ = trained.primal
-        self.dual_objective_ = trained.dual
-        self.dual_gap_ = max(trained.primal - trained.dual, 0.0) / max(abs(trained.primal), 1e-300)
-        self.worst_gap_ = trained.worst_gap
-        self.n_iter_ = outcome.n_iter
-        self.converged_ = outcome.converged
-        self.history_ = outcome.history_array()
 
-    def _warn_unless_converged(self, trained: Trained) -> None:
-        if trained.outcome.converged:
-            return
-        easier = f"scale the features, lower C={self.C:g} or raise tol"
-        what = {
-            "max_iter": f"after max_iter={self.max_iter} epochs; raise max_iter, {easier}",
-            "time_limit": f"after time_limit={self.time_limit} s; raise time_limit, {easier}",
-            "callback": "because a callback said so",
-            "precision": f"because float64 cannot do better; {easier}",
-        }[trained.outcome.stopped_by]
-        if self.stopping == "violation":
-            reached = f"the relative duality gap is {self.dual_gap_:.2g} and the violation is still above {self.tol:g}"
-        else:
-            reached = f"the relative duality gap is {max(self.dual_gap_, self.worst_gap_):.2g}, the target {self.tol:g}"
-        warnings.warn(
-            f"LinearSVM stopped {what}: {reached}",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+    def _decisions(self, X, finish) -> np.ndarray:
+        values = scores(as_rows(X), self._weights(), len(self.coef_), n_threads(self.n_jobs))
+        values += self.intercept_
+        return values if finish is None else finish(values)
+
+    def _current(self, machine) -> dict[str, Any] | None:
+        """As in the base; a model of many machines has none before its end."""
+        lanes = machine.problem.lanes
+        if lanes != self._n_lanes():
+            return None
+        W = np.array(machine.algorithm.weights.array[:, :lanes], dtype=np.float64)
+        n_features = W.shape[0] - bool(self.fit_intercept)
+        intercept = W[n_features] * self.intercept_scaling if self.fit_intercept else np.zeros(lanes)
+        return {"coef_": W[:n_features].T, "intercept_": intercept}
 
     # The model's weights live in one padded array, feature-major as the core reads it; coef_ is a view of it.
 
@@ -508,8 +313,3 @@ class LinearSVM(CallbackSupport, ClassifierMixin, BaseEstimator):
             intercept = self.intercept_
             self._hold(self._whole_weights())
             self.intercept_ = intercept
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

@@ -11,12 +11,21 @@ import numpy as np
 from joblib import cpu_count
 from sklearn.utils import check_random_state
 
-from multimargin.problems.formulations import FORMULATIONS, PAIRWISE
+from multimargin.kernel.functions import KERNELS
+from multimargin.problems.formulations import FORMULATIONS, JOINT, PAIRWISE
 
 LOSSES = ("hinge", "squared_hinge")
 SOLVERS = ("auto", "sdm", "accelerated_sdm", "newton")
 SMALLEST_C = 1e-300  # float64 has no numbers for the duals of smaller ones
 SOLVER_OPTIONS = {"permutation": True, "restricted_step": True}
+KERNEL_SOLVERS = ("block", "decomposition")
+# What the papers' decompositions of Crammer-Singer are put together from; the first is the default.
+DECOMPOSITION = {
+    "selection": ("kkt", "cyclic", "random", "amg", "bmg"),
+    "threshold": ("mean", "max", "exponential", "linear", "logarithmic"),
+    "step": ("exact", "fixed_point", "smo", "basic_smo"),
+}
+THRESHOLD_FACTOR = 0.5
 
 # What people know from elsewhere, and where to find it.
 _ELSEWHERE = {
@@ -39,10 +48,17 @@ _ELSEWHERE = {
         "l1": "l1 penalty: sklearn.svm.LinearSVC(penalty='l1', dual=False)",
     },
 }
-_ALIASES = {"ovr": "one_vs_rest", "ovo": "one_vs_one", "cs": "crammer_singer", "ww": "weston_watkins"}
+_ALIASES = {
+    "ovr": "one_vs_rest",
+    "ovo": "one_vs_one",
+    "cs": "crammer_singer",
+    "ww": "weston_watkins",
+    "gaussian": "rbf",
+    "polynomial": "poly",
+}
 
 
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+def check_choice(name: str, value: Any, choices: tuple[str, ...], or_else: str = "") -> None:
     """Refuse a value that is not one of the choices, helpfully."""
     if isinstance(value, str) and value in choices:
         return
@@ -54,7 +70,7 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
             raise ValueError(f"{name}={value!r} is not done here; for {elsewhere}")
         if alias in choices:
             hint = f"; did you mean {alias!r}?"
-    raise ValueError(f"{name}={value!r} is unknown; it may be {', '.join(map(repr, choices))}{hint}")
+    raise ValueError(f"{name}={value!r} is unknown; it may be {', '.join(map(repr, choices))}{or_else}{hint}")
 
 
 def check_number(
@@ -65,10 +81,10 @@ def check_number(
     if isinstance(value, bool) or not isinstance(value, kind):
         raise TypeError(f"{name} must be {'an integer' if integer else 'a number'}, got {value!r}")
     number = float(value)
-    wanted = f"above {above}" if above is not None else f"at least {at_least}"
+    wanted = f" and above {above}" if above is not None else f" and at least {at_least}" if at_least is not None else ""
     too_small = number <= above if above is not None else at_least is not None and number < at_least
     if not isfinite(number) or too_small:
-        raise ValueError(f"{name} must be finite and {wanted}, got {value!r}")
+        raise ValueError(f"{name} must be finite{wanted}, got {value!r}")
 
 
 def check_boolean(name: str, value: Any) -> None:
@@ -121,11 +137,9 @@ def n_threads(n_jobs: Any) -> int:
     return int(n_jobs) if n_jobs > 0 else max(1, cpu_count() + 1 + int(n_jobs))
 
 
-def check_linear(model: Any) -> None:
-    """Check the parameters of a LinearSVM."""
+def check_shared(model: Any) -> None:
+    """Check the parameters that all classifiers have."""
     check_choice("formulation", model.formulation, FORMULATIONS)
-    check_choice("loss", model.loss, LOSSES)
-    check_choice("solver", model.solver, SOLVERS)
     check_choice("stopping", model.stopping, ("gap", "violation"))
     check_choice("decision_function_shape", model.decision_function_shape, ("ovr", "ovo"))
     check_number("C", model.C, above=0)
@@ -141,7 +155,6 @@ def check_linear(model: Any) -> None:
         check_boolean(name, getattr(model, name))
     check_seed(model.random_state)
     check_class_weight(model.class_weight)
-    check_solver_options(model.solver_options)
     if not isinstance(model.verbose, bool):
         check_number("verbose", model.verbose, at_least=0, integer=True)
     if model.probability:
@@ -155,5 +168,66 @@ def check_linear(model: Any) -> None:
         )
     if model.break_ties and model.decision_function_shape == "ovo":
         raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+
+
+def check_linear(model: Any) -> None:
+    """Check the parameters of a LinearSVM."""
+    check_shared(model)
+    check_choice("loss", model.loss, LOSSES)
+    check_choice("solver", model.solver, SOLVERS)
+    check_solver_options(model.solver_options)
     if model.stopping == "violation" and model.solver == "newton":
         raise ValueError("stopping='violation' is for solver='sdm' and 'accelerated_sdm'; newton stops at the gap")
+
+
+def check_kernel(model: Any) -> None:
+    """Check the parameters of a KernelSVM."""
+    check_shared(model)
+    if model.loss == "squared_hinge":
+        raise ValueError("loss='squared_hinge' is not done with kernels, which have loss='hinge'; LinearSVM does both")
+    check_choice("loss", model.loss, ("hinge",))
+    if not callable(model.kernel):
+        check_choice("kernel", model.kernel, KERNELS, " or a callable")
+    if isinstance(model.gamma, str):
+        check_choice("gamma", model.gamma, ("scale", "auto"), " or a number")
+    else:
+        check_number("gamma", model.gamma, at_least=0)
+    check_number("degree", model.degree, at_least=0, integer=True)
+    check_number("coef0", model.coef0)
+    check_number("cache_mb", model.cache_mb, above=0)
+    check_choice("solver", model.solver, KERNEL_SOLVERS)
+    for name, choices in DECOMPOSITION.items():
+        check_choice(name, getattr(model, name), choices)
+    check_number("threshold_factor", model.threshold_factor, at_least=0)
+    if model.threshold_factor > 1:
+        raise ValueError(f"threshold_factor must be at most 1, got {model.threshold_factor!r}")
+    if model.working_set is not None:
+        check_number("working_set", model.working_set, at_least=2, integer=True)
+    _check_kernel_combinations(model)
+
+
+def _check_kernel_combinations(model: Any) -> None:
+    decomposes = model.solver == "decomposition" and model.formulation == "crammer_singer"
+    defaults = {name: choices[0] for name, choices in DECOMPOSITION.items()} | {"threshold_factor": THRESHOLD_FACTOR}
+    for name, default in defaults.items():
+        if getattr(model, name) != default and not decomposes:
+            raise ValueError(
+                f"{name}={getattr(model, name)!r} is for solver='decomposition' with formulation='crammer_singer'; "
+                f"solver={model.solver!r} with formulation={model.formulation!r} needs {name}={default!r}"
+            )
+    if model.threshold_factor != THRESHOLD_FACTOR and model.threshold != "max":
+        raise ValueError(
+            f"threshold_factor={model.threshold_factor!r} is for threshold='max'; "
+            f"threshold={model.threshold!r} needs threshold_factor={THRESHOLD_FACTOR!r}"
+        )
+    if model.working_set is not None and model.solver == "decomposition" and model.formulation != "weston_watkins":
+        raise ValueError(
+            f"working_set={model.working_set!r} is for solver='block', or for solver='decomposition' with "
+            f"formulation='weston_watkins'; solver='decomposition' with formulation={model.formulation!r} needs "
+            "working_set=None"
+        )
+    if model.intercept_scaling != 1 and model.formulation not in JOINT:
+        raise ValueError(
+            f"intercept_scaling={model.intercept_scaling!r} is for formulation='crammer_singer' and 'weston_watkins', "
+            f"whose intercept is regularised; the one of {model.formulation!r} is not, and needs intercept_scaling=1"
+        )

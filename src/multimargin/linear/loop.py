@@ -1,5 +1,6 @@
-"""The only outer loop: it gives every unfinished machine its next 50 ms, and in between keeps the history, asks
-the observers, and minds the limits. Machines are independent, so their threads never share anything.
+"""The only outer loop, for linear and kernel machines: it gives every unfinished machine its next 50 ms, and in
+between keeps the history, asks the observers, and minds the limits. Machines are independent: what their threads
+share (a store of kernel rows) guards itself.
 """
 
 from __future__ import annotations
@@ -9,10 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from math import ceil
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
-
-from multimargin.linear.machine import BUDGET, Machine, PassRecord
 
 HISTORY = np.dtype(
     [
@@ -29,6 +29,47 @@ HISTORY = np.dtype(
 )
 
 
+class Record(Protocol):
+    """What a machine tells of a pass; not certified objectives are NaN."""
+
+    @property
+    def active_rows(self) -> int: ...
+    @property
+    def gap(self) -> float: ...
+    @property
+    def estimate(self) -> float:
+        """Of the gap, where a pass knows one."""
+
+    def history(self) -> tuple:
+        """From the violation on, the fields of the history."""
+
+
+class Trainable(Protocol):
+    """What the loop asks of a machine."""
+
+    epochs: float  # visits / examples
+    n_passes: int
+    cancelled: bool  # set by an interrupt: give up soon
+
+    @property
+    def n_examples(self) -> int: ...
+    @property
+    def done(self) -> bool: ...
+    @property
+    def converged(self) -> bool: ...
+    def advance(self, max_epochs: float) -> Any:
+        """About 50 ms of work: the records of its passes."""
+
+    def conclude(self) -> tuple[float, float, float]:
+        """Primal, dual and gap at a stop that it did not ask for; it may turn out to have converged."""
+
+    def salvage(self) -> None:
+        """After an interrupt."""
+
+
+AnyMachine = TypeVar("AnyMachine", bound=Trainable)
+
+
 @dataclass
 class Epoch:
     """What observers are told after every pass."""
@@ -36,11 +77,10 @@ class Epoch:
     machine: int
     epoch: int
     seconds: float
-    record: PassRecord
+    record: Record
 
     def as_tuple(self) -> tuple:
-        r = self.record
-        return (self.machine, self.epoch, self.seconds, r.violation, r.active_rows, r.solver, r.primal, r.dual, r.gap)
+        return (self.machine, self.epoch, self.seconds, *self.record.history())
 
 
 @dataclass
@@ -59,12 +99,13 @@ class Outcome:
     stopped_by: str = "converged"  # or max_iter, time_limit, callback, interrupt, precision
     n_iter: int = 0
     history: list[tuple] = field(default_factory=list)
+    fields: np.dtype = field(default_factory=lambda: HISTORY)
 
     def history_array(self) -> np.ndarray:
-        return np.array(self.history, dtype=HISTORY)
+        return np.array(self.history, dtype=self.fields)
 
 
-Observer = Callable[[Epoch, Machine], bool | None]
+Observer = Callable[[Epoch, Any], bool | None]
 
 
 class _Inline(Executor):
@@ -80,8 +121,8 @@ class _Inline(Executor):
 
 
 def solve(
-    machines: Iterable[Machine],
-    collect: Callable[[int, Machine], None],
+    machines: Iterable[AnyMachine],
+    collect: Callable[[int, AnyMachine], None],
     limits: Limits,
     n_threads: int,
     observers: list[Observer],
@@ -96,19 +137,19 @@ def solve(
     """
     started = time.perf_counter()
     waiting = enumerate(machines)
-    alive: dict[int, Machine] = {}  # by position
+    alive: dict[int, AnyMachine] = {}  # by position
     jobs: dict[Future, int] = {}
     last_record: dict[int, int] = {}  # of a position, in the history
     executor: Executor = _Inline() if n_threads == 1 else ThreadPoolExecutor(n_threads)
 
-    def submit(position: int, machine: Machine) -> None:
+    def submit(position: int, machine: AnyMachine) -> None:
         alive[position] = machine
-        job = executor.submit(machine.algorithm.advance, machine, limits.max_iter - machine.epochs)
+        job = executor.submit(machine.advance, limits.max_iter - machine.epochs)
         jobs[job] = position
 
     def finish(position: int, machine: Machine, why: str) -> None:
         outcome.n_iter = max(outcome.n_iter, min(ceil(machine.epochs), limits.max_iter))
-        if not machine.algorithm.converged:
+        if not machine.converged:
             outcome.converged = False
             if outcome.stopped_by in ("converged", "precision"):
                 outcome.stopped_by = why
@@ -127,7 +168,7 @@ def solve(
                     records = job.result()
                     for record in records:
                         machine.n_passes += 1
-                        machine.epochs += record.active_rows / max(1, machine.examples.n)
+                        machine.epochs += record.active_rows / max(1, machine.n_examples)
                         epoch = Epoch(position, machine.n_passes, time.perf_counter() - started, record)
                         last_record[position] = len(outcome.history)
                         outcome.history.append(epoch.as_tuple())
@@ -136,9 +177,11 @@ def solve(
                     if limits.time_limit is not None and time.perf_counter() - started > limits.time_limit:
                         stop = stop or "time_limit"
                     why = stop or ("max_iter" if machine.epochs >= limits.max_iter else "")
-                    if machine.algorithm.done or why:
-                        if not machine.algorithm.converged:
-                            _certify_last(machine, outcome, last_record.get(position))
+                    if machine.done or why:
+                        if not machine.converged:
+                            objectives = machine.conclude()
+                            if (at := last_record.get(position)) is not None:
+                                outcome.history[at] = (*outcome.history[at][:6], *objectives, *outcome.history[at][9:])
                         finish(position, machine, why or "precision")
                         del alive[position]
                         for following in _first(waiting, 0 if stop else 1):
@@ -154,9 +197,7 @@ def solve(
             outcome.converged = False
             outcome.stopped_by = "interrupt"
             for position, machine in alive.items():
-                machine.cancelled = False
-                if machine.certificate is None and machine.cost_of_pass < BUDGET:
-                    machine.certify()
+                machine.salvage()
                 finish(position, machine, "interrupt")
             raise
 
@@ -165,12 +206,3 @@ def _first(waiting: Iterator, n: int) -> Iterator:
     for _, item in zip(range(n), waiting, strict=False):
         yield item
 
-
-def _certify_last(machine: Machine, outcome: Outcome, record: int | None) -> None:
-    """A machine that stopped for another reason still says how far it came; perhaps far enough."""
-    certified = machine.certify()
-    algorithm = machine.algorithm
-    if algorithm.stopping == "gap":
-        algorithm.converged = certified.worst_gap <= algorithm.tol
-    if record is not None:
-        outcome.history[record] = (*outcome.history[record][:6], certified.primal, certified.dual, certified.gap)

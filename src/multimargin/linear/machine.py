@@ -36,6 +36,10 @@ class PassRecord(NamedTuple):
     gap: float = np.nan
     estimate: float = np.nan
 
+    def history(self) -> tuple:
+        """The record's part of the history's fields."""
+        return self[:6]
+
 
 @dataclass
 class Examples:
@@ -142,6 +146,38 @@ class Machine:
             )
         ]
         self.passes = _core.Passes(self.blocks)
+
+    @property
+    def n_examples(self) -> int:
+        """Examples that it learns from."""
+        return self.examples.n
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing more to gain."""
+        return self.algorithm.done
+
+    @property
+    def converged(self) -> bool:
+        """Whether the target was met."""
+        return self.algorithm.converged
+
+    def advance(self, max_epochs: float) -> list[PassRecord]:
+        """About 50 ms of work."""
+        return self.algorithm.advance(self, max_epochs)
+
+    def conclude(self) -> tuple[float, float, float]:
+        """Primal, dual and gap at a stop that the algorithm did not ask for; they may be good enough all the same."""
+        certified = self.certify()
+        if self.algorithm.stopping == "gap":
+            self.algorithm.converged = certified.worst_gap <= self.algorithm.tol
+        return certified.primal, certified.dual, certified.gap
+
+    def salvage(self) -> None:
+        """After an interrupt: certify what there is, if nothing is yet and it takes but a moment."""
+        self.cancelled = False
+        if self.certificate is None and self.cost_of_pass < BUDGET:
+            self.certify()
 
     @property
     def cost_of_pass(self) -> float:

@@ -22,6 +22,7 @@ import numpy as np
 
 FORMULATIONS = ("crammer_singer", "weston_watkins", "one_vs_rest", "one_vs_one", "dag")
 PAIRWISE = ("one_vs_one", "dag")
+JOINT = ("crammer_singer", "weston_watkins")
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,6 @@ def formulation(name: str, loss: str, n_classes: int) -> Formulation:
     """The core's form of a formulation (pairwise ones: of one of their machines)."""
     squared = loss == "squared_hinge"
     if n_classes == 2 or name in PAIRWISE:
-        joint = name in ("crammer_singer", "weston_watkins")
+        joint = name in JOINT
         return Formulation("one_vs_rest", squared, 1, 2.0 if joint else 1.0, 0.5 if joint else 1.0)
     return Formulation(name, squared, n_classes)

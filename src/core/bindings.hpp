@@ -1,0 +1,39 @@
+// What the files of the bindings share.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+using mm::Index;
+template <class T> using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T> using In2 = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
+
+// Rows and the Python arrays that own their memory.
+struct PyRows {
+  mm::Rows rows;
+  nb::ndarray<> owners[3];
+};
+
+template <class T>
+nb::ndarray<nb::numpy, T> owned_array(std::vector<T> &&values, std::initializer_list<std::size_t> shape = {}) {
+  auto *kept = new std::vector<T>(std::move(values));
+  nb::capsule owner(kept, [](void *p) noexcept { delete static_cast<std::vector<T> *>(p); });
+  if (shape.size() > 0) return nb::ndarray<nb::numpy, T>(kept->data(), shape, owner);
+  return nb::ndarray<nb::numpy, T>(kept->data(), {kept->size()}, owner);
+}
+
+template <class T> std::vector<T> copied(const In<T> &array) { return {array.data(), array.data() + array.shape(0)}; }
+
+mm::Formulation formulation_of(const std::string &name);
+
+void define_kernel_machines(nb::module_ &m);

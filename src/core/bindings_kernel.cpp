@@ -1,0 +1,258 @@
+// What Python sees of the kernel machines. Everything that comes in is checked here.
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <cstring>
+#include <variant>
+
+#include "bindings.hpp"
+#include "kernel_block.hpp"
+#include "smo.hpp"
+
+namespace {
+
+template <class T> using Store = std::shared_ptr<mm::RowStore<T>>;
+
+// A store with the Python objects that its source reads.
+struct PyStore {
+  std::variant<Store<float>, Store<double>> store;
+  std::vector<nb::object> owners;
+
+  Index n() const {
+    return std::visit([](const auto &s) { return s->n(); }, store);
+  }
+  Index n_groups() const {
+    return std::visit([](const auto &s) { return s->n_groups(); }, store);
+  }
+};
+
+struct PyMachine {
+  nb::object store;
+  std::unique_ptr<mm::KernelMachine> machine;
+};
+
+mm::KernelFunction function_of(const std::string &kind, double gamma, double coef0, int degree, double bias) {
+  using Kind = mm::KernelFunction::Kind;
+  if (!std::isfinite(gamma) || !std::isfinite(coef0) || !std::isfinite(bias) || degree < 0)
+    throw nb::value_error("parameters of the kernel must be finite and its degree not negative");
+  for (const auto &[name, value] : {std::pair{"linear", Kind::linear}, std::pair{"rbf", Kind::rbf},
+                                    std::pair{"poly", Kind::poly}, std::pair{"sigmoid", Kind::sigmoid}})
+    if (kind == name) return {value, gamma, coef0, degree, bias};
+  throw nb::value_error(("unknown kernel '" + kind + "' in the core").c_str());
+}
+
+// SciPy's BLAS comes as a capsule whose name is its C signature.
+template <class T> mm::Gemm<T> gemm_of(const nb::object &capsule) {
+  const char *name = PyCapsule_CheckExact(capsule.ptr()) ? PyCapsule_GetName(capsule.ptr()) : nullptr;
+  if (name == nullptr || std::strncmp(name, "void (char *, char *, int *, int *, int *,", 42) != 0)
+    throw nb::type_error("gemm must be a capsule of scipy.linalg.cython_blas");
+  return reinterpret_cast<mm::Gemm<T>>(PyCapsule_GetPointer(capsule.ptr(), name));
+}
+
+std::vector<Index> groups_of(const In<std::int64_t> &begin, Index n) {
+  std::vector<Index> groups = copied(begin);
+  bool good = groups.size() >= 2 && groups.front() == 0 && groups.back() == n;
+  for (std::size_t g = 1; g < groups.size(); ++g) good = good && groups[g] >= groups[g - 1];
+  if (!good) throw nb::value_error("groups of columns must begin at 0, not decrease, and end at the number of examples");
+  return groups;
+}
+
+template <class T>
+PyStore store_of(std::unique_ptr<mm::KernelSource<T>> source, const In<std::int64_t> &group_begin, std::size_t budget,
+                 std::vector<nb::object> owners) {
+  std::vector<Index> groups = groups_of(group_begin, source->n());
+  return {std::make_shared<mm::RowStore<T>>(std::move(source), std::move(groups), budget), std::move(owners)};
+}
+
+template <class T>
+PyStore dense_store(nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu> X, const std::string &kind, double gamma,
+                    double coef0, int degree, double bias, nb::object gemm, In<std::int64_t> group_begin,
+                    std::size_t budget) {
+  const Index n = static_cast<Index>(X.shape(0)), n_features = static_cast<Index>(X.shape(1));
+  if (n > 2147483647 || n_features > 2147483647) throw nb::value_error("X is too large for BLAS");
+  return store_of<T>(mm::dense_source<T>(X.data(), n, n_features, function_of(kind, gamma, coef0, degree, bias), gemm_of<T>(gemm)),
+                     group_begin, budget, {nb::cast(X), gemm});
+}
+
+template <class T> mm::Fill<T> fill_of(nb::callable function) {
+  return [function](const Index *rows, Index count, Index begin, Index end, T *out) {
+    const nb::gil_scoped_acquire acquire;
+    std::vector<std::int64_t> asked(rows, rows + count);
+    const nb::object answer = function(owned_array(std::move(asked)), begin, end);
+    using Values = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+    Values values;
+    if (!nb::try_cast<Values>(answer, values, false) || static_cast<Index>(values.shape(0)) != count ||
+        static_cast<Index>(values.shape(1)) != end - begin)
+      throw nb::value_error("the kernel did not answer with an array of the shape and type asked for");
+    std::copy_n(values.data(), count * (end - begin), out);
+  };
+}
+
+PyStore foreign_store(In<double> diagonal, nb::callable fill, bool single_precision, double bias,
+                      In<std::int64_t> group_begin, std::size_t budget) {
+  if (single_precision)
+    return store_of<float>(mm::foreign_source<float>(copied(diagonal), bias, fill_of<float>(fill)), group_begin, budget, {fill});
+  return store_of<double>(mm::foreign_source<double>(copied(diagonal), bias, fill_of<double>(fill)), group_begin, budget, {fill});
+}
+
+PyStore sparse_store(nb::object rows, bool single_precision, const std::string &kind, double gamma, double coef0, int degree,
+                     double bias, In<std::int64_t> group_begin, std::size_t budget) {
+  const mm::Rows &r = nb::cast<const PyRows &>(rows).rows;
+  if (r.layout == mm::Layout::dense || r.intercept != 0) throw nb::value_error("CSR rows without an intercept are needed");
+  const mm::KernelFunction function = function_of(kind, gamma, coef0, degree, bias);
+  if (single_precision) return store_of<float>(mm::sparse_source<float>(r, function), group_begin, budget, {rows});
+  return store_of<double>(mm::sparse_source<double>(r, function), group_begin, budget, {rows});
+}
+
+// The examples of a machine, checked: one or two groups, and one entry of `per_example` arrays for each example.
+template <class T> mm::StoreView<T> view_of(const Store<T> &store, const std::vector<Index> &groups) {
+  if (groups.empty() || groups.size() > 2) throw nb::value_error("a machine has one or two groups of examples");
+  for (const Index g : groups)
+    if (g < 0 || g >= store->n_groups()) throw nb::value_error("no such group of examples");
+  return mm::StoreView<T>(store, groups);
+}
+
+void check_examples(Index n, const In<double> &cap, const In<std::int32_t> &label) {
+  if (static_cast<Index>(cap.shape(0)) != n || static_cast<Index>(label.shape(0)) != n)
+    throw nb::value_error("labels and caps must be one for each example");
+  for (Index i = 0; i < n; ++i)
+    if (!(cap.data()[i] > 0) || !std::isfinite(cap.data()[i])) throw nb::value_error("caps must be positive and finite");
+}
+
+PyMachine block_machine(nb::object store, const std::vector<Index> &groups, const std::string &formulation, Index lanes,
+                        In<std::int32_t> label, In<double> cap, Index working_set, std::uint64_t seed) {
+  const mm::Formulation f = formulation_of(formulation);
+  if (lanes < 1) throw nb::value_error("a machine needs at least one lane");
+  if (lanes < 2 && f != mm::Formulation::one_vs_rest) throw nb::value_error("this formulation needs at least two lanes");
+  for (std::size_t i = 0; i < label.shape(0); ++i)
+    if (label.data()[i] >= lanes || label.data()[i] < (f == mm::Formulation::one_vs_rest ? -1 : 0))
+      throw nb::value_error("a label is not a lane");
+  return std::visit(
+      [&]<class T>(const Store<T> &s) -> PyMachine {
+        mm::StoreView<T> view = view_of(s, groups);
+        check_examples(view.n(), cap, label);
+        return {store, std::make_unique<mm::KernelBlock<T>>(std::move(view), f, lanes, copied(label), copied(cap),
+                                                            working_set, seed)};
+      },
+      nb::cast<const PyStore &>(store).store);
+}
+
+PyMachine smo_machine(nb::object store, const std::vector<Index> &groups, In<std::int32_t> sign, In<double> cap,
+                      Index working_set) {
+  for (std::size_t i = 0; i < sign.shape(0); ++i)
+    if (sign.data()[i] != 1 && sign.data()[i] != -1) throw nb::value_error("signs must be 1 or -1");
+  return std::visit(
+      [&]<class T>(const Store<T> &s) -> PyMachine {
+        mm::StoreView<T> view = view_of(s, groups);
+        check_examples(view.n(), cap, sign);
+        return {store, std::make_unique<mm::Smo<T>>(std::move(view), copied(sign), copied(cap), working_set)};
+      },
+      nb::cast<const PyStore &>(store).store);
+}
+
+template <class T> void define_dense(nb::class_<PyStore> &store) {
+  store.def_static("dense", &dense_store<T>, "X"_a.noconvert(), "kind"_a, "gamma"_a, "coef0"_a, "degree"_a, "bias"_a,
+                   "gemm"_a, "group_begin"_a, "budget"_a,
+                   "Rows of a kernel of dense X (contiguous; its precision is the store's), by SciPy's gemm.");
+}
+
+} // namespace
+
+void define_kernel_machines(nb::module_ &m) {
+  nb::class_<PyStore> store(m, "KernelStore", "Rows of a kernel matrix within a memory budget.");
+  define_dense<float>(store);
+  define_dense<double>(store);
+  store
+      .def_static("sparse", &sparse_store, "rows"_a, "single_precision"_a, "kind"_a, "gamma"_a, "coef0"_a, "degree"_a,
+                  "bias"_a, "group_begin"_a, "budget"_a, "Rows of a kernel of CSR rows.")
+      .def_static("foreign", &foreign_store, "diagonal"_a, "fill"_a, "single_precision"_a, "bias"_a, "group_begin"_a,
+                  "budget"_a,
+                  "Rows that `fill(rows, begin, end)` computes: an array of rows against columns begin..end.")
+      .def_prop_ro("n_examples", &PyStore::n)
+      .def_prop_ro("n_groups", &PyStore::n_groups)
+      .def_prop_ro("single_precision", [](const PyStore &self) { return self.store.index() == 0; })
+      .def_prop_ro("diagonal",
+                   [](const PyStore &self) {
+                     return owned_array(std::visit([](const auto &s) { return s->source().diagonal(); }, self.store));
+                   })
+      .def(
+          "counts",
+          [](const PyStore &self) {
+            const mm::StoreCounts c = std::visit([](const auto &s) { return s->counts(); }, self.store);
+            return nb::make_tuple(c.hits, c.misses, c.evaluations);
+          },
+          "Hits, misses and kernel values computed.")
+      .def(
+          "row",
+          [](PyStore &self, Index i, Index group) {
+            if (i < 0 || i >= self.n() || group < 0 || group >= self.n_groups()) throw nb::index_error("no such row");
+            return std::visit(
+                [&]<class T>(Store<T> &s) {
+                  typename mm::RowStore<T>::Tile tile;
+                  {
+                    nb::gil_scoped_release release;
+                    s->fetch(&i, 1, group, &tile);
+                  }
+                  return owned_array(std::vector<double>(tile.get(), tile.get() + s->group_size(group)));
+                },
+                self.store);
+          },
+          "i"_a, "group"_a, "Kernel values of row i in a group of columns, as float64.");
+
+  nb::class_<mm::Round>(m, "Round", "What a kernel machine tells after a round.")
+      .def_ro("complete", &mm::Round::complete)
+      .def_ro("stuck", &mm::Round::stuck)
+      .def_ro("violation", &mm::Round::violation)
+      .def_ro("visited", &mm::Round::visited)
+      .def_ro("primal", &mm::Round::primal)
+      .def_ro("dual", &mm::Round::dual)
+      .def_ro("worst_gap", &mm::Round::worst_gap);
+
+  nb::class_<PyMachine>(m, "KernelMachine", "A machine that keeps the scores of its examples.")
+      .def_static("block", &block_machine, "store"_a, "groups"_a, "formulation"_a, "lanes"_a, "label"_a, "cap"_a,
+                  "working_set"_a, "seed"_a, "Exact steps on working sets, no free bias (kernel_block.hpp).")
+      .def_static("smo", &smo_machine, "store"_a, "groups"_a, "sign"_a, "cap"_a, "working_set"_a,
+                  "Binary SMO on working sets, with a free bias (smo.hpp).")
+      .def(
+          "advance",
+          [](PyMachine &self) {
+            nb::gil_scoped_release release;
+            return self.machine->advance();
+          },
+          "About 50 ms of work.")
+      .def_prop_ro("n_examples", [](const PyMachine &self) { return self.machine->n_examples(); })
+      .def_prop_ro("lanes", [](const PyMachine &self) { return self.machine->lanes(); })
+      .def_prop_ro("bias", [](const PyMachine &self) { return self.machine->bias(); })
+      .def("duals",
+           [](const PyMachine &self) {
+             const std::size_t n = static_cast<std::size_t>(self.machine->n_examples());
+             const std::size_t lanes = static_cast<std::size_t>(self.machine->lanes());
+             std::vector<double> out(n * lanes);
+             self.machine->duals(out.data());
+             return owned_array(std::move(out), {n, lanes});
+           })
+      .def(
+          "scores",
+          [](const PyMachine &self, In<std::int64_t> examples) {
+            const std::size_t lanes = static_cast<std::size_t>(self.machine->lanes());
+            const std::vector<Index> which = copied(examples);
+            for (const Index i : which)
+              if (i < 0 || i >= self.machine->n_examples()) throw nb::index_error("no such example");
+            std::vector<double> out(which.size() * lanes);
+            self.machine->scores(which.data(), static_cast<Index>(which.size()), out.data());
+            return owned_array(std::move(out), {which.size(), lanes});
+          },
+          "examples"_a, "Scores of examples as the machine keeps them, without the free bias.")
+      .def(
+          "set_duals",
+          [](PyMachine &self, nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu> duals) {
+            if (static_cast<Index>(duals.shape(0)) != self.machine->n_examples() ||
+                static_cast<Index>(duals.shape(1)) != self.machine->lanes())
+              throw nb::value_error("duals must be examples x lanes");
+            self.machine->set_duals(duals.data());
+          },
+          "duals"_a, "Start from feasible duals, before the first round.");
+}

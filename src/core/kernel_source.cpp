@@ -1,0 +1,168 @@
+#include "kernel_source.hpp"
+
+#include <algorithm>
+
+namespace mm {
+
+namespace {
+
+constexpr Index kPanel = 1024; // columns of a block at a time: the inner products of a panel stay in cache
+
+template <class T> class DenseSource final : public KernelSource<T> {
+public:
+  DenseSource(const T *x, Index n, Index n_features, const KernelFunction &function, Gemm<T> gemm)
+      : x_(x), n_features_(n_features), function_(function), gemm_(gemm), norm_(static_cast<std::size_t>(n)) {
+    this->diagonal_.resize(static_cast<std::size_t>(n));
+    for (Index i = 0; i < n; ++i) {
+      double sum = 0;
+      for (Index j = 0; j < n_features; ++j) sum += static_cast<double>(x[i * n_features + j]) * x[i * n_features + j];
+      norm_[static_cast<std::size_t>(i)] = static_cast<T>(sum);
+      this->diagonal_[static_cast<std::size_t>(i)] = kernel_value(sum, sum, sum, function_);
+    }
+  }
+
+  double cost_of_value() const override { return static_cast<double>(n_features_) + 40; }
+
+  void block(const Index *rows, Index count, Index begin, Index end, T *const *out) const override {
+    const std::size_t d = static_cast<std::size_t>(n_features_);
+    std::vector<T> gathered(static_cast<std::size_t>(count) * d);
+    for (Index r = 0; r < count; ++r)
+      std::copy_n(x_ + rows[r] * n_features_, d, gathered.data() + static_cast<std::size_t>(r) * d);
+    std::vector<T> products(static_cast<std::size_t>(count * std::min(kPanel, end - begin)));
+    for (Index at = begin; at < end; at += kPanel) {
+      const Index width = std::min(kPanel, end - at);
+      if (n_features_ > 0) {
+        char transposed = 'T', plain = 'N';
+        int m = static_cast<int>(width), n = static_cast<int>(count), k = static_cast<int>(n_features_);
+        T one = 1, zero = 0;
+        gemm_(&transposed, &plain, &m, &n, &k, &one, const_cast<T *>(x_ + at * n_features_), &k, gathered.data(), &k,
+              &zero, products.data(), &m);
+      } else {
+        std::fill(products.begin(), products.end(), T{0});
+      }
+      for (Index r = 0; r < count; ++r)
+        kernels().loops<T>().values(products.data() + r * width, norm_.data() + at,
+                                    norm_[static_cast<std::size_t>(rows[r])], width, function_, out[r] + (at - begin));
+    }
+  }
+
+private:
+  const T *x_;
+  Index n_features_;
+  KernelFunction function_;
+  Gemm<T> gemm_;
+  std::vector<T> norm_;
+};
+
+template <class T> class SparseSource final : public KernelSource<T> {
+public:
+  SparseSource(const Rows &rows, const KernelFunction &function) : rows_(rows), function_(function) {
+    const std::size_t n = static_cast<std::size_t>(rows.n_rows);
+    std::vector<double> norm(n);
+    kernels().squared_norms(rows_, norm.data());
+    norm_.assign(norm.begin(), norm.end());
+    this->diagonal_.resize(n);
+    for (std::size_t i = 0; i < n; ++i) this->diagonal_[i] = kernel_value(norm[i], norm[i], norm[i], function_);
+    const Index entries = rows.layout == Layout::csr32
+                              ? static_cast<const std::int32_t *>(rows.indptr)[rows.n_rows]
+                              : static_cast<const std::int64_t *>(rows.indptr)[rows.n_rows];
+    density_ = n == 0 ? 0 : static_cast<double>(entries) / static_cast<double>(n);
+  }
+
+  double cost_of_value() const override { return 40 * density_ + 100; }
+
+  void block(const Index *rows, Index count, Index begin, Index end, T *const *out) const override {
+    const std::size_t features = static_cast<std::size_t>(rows_.n_features);
+    std::vector<T> W(features * static_cast<std::size_t>(kLanes)), products(kPanel);
+    std::vector<double> scores(static_cast<std::size_t>(kPanel * kLanes)), padded_scores(static_cast<std::size_t>(kLanes));
+    for (Index from = 0; from < count; from += kLanes) {
+      const Index lanes = std::min(kLanes, count - from);
+      for (Index r = 0; r < lanes; ++r) scatter(rows[from + r], r, W.data());
+      for (Index at = begin; at < end; at += kPanel) {
+        const Index width = std::min(kPanel, end - at);
+        kernels().scores(rows_, {W.data(), sizeof(T) == 4, kLanes}, at, at + width, lanes, padded_scores.data(),
+                         scores.data());
+        for (Index r = 0; r < lanes; ++r) {
+          for (Index j = 0; j < width; ++j)
+            products[static_cast<std::size_t>(j)] = static_cast<T>(scores[static_cast<std::size_t>(j * lanes + r)]);
+          kernels().loops<T>().values(products.data(), norm_.data() + at,
+                                      norm_[static_cast<std::size_t>(rows[from + r])], width, function_,
+                                      out[from + r] + (at - begin));
+        }
+      }
+      for (Index r = 0; r < lanes; ++r) scatter(rows[from + r], r, W.data(), true);
+    }
+  }
+
+private:
+  static constexpr Index kLanes = 16;
+
+  void scatter(Index row, Index lane, T *W, bool clear = false) const {
+    const auto with = [&]<class I, class X>(const I *indptr, const I *indices, const X *values) {
+      for (I t = indptr[row]; t < indptr[row + 1]; ++t)
+        W[static_cast<Index>(indices[t]) * kLanes + lane] = clear ? T{0} : static_cast<T>(values[t]);
+    };
+    const auto typed = [&]<class X>(const X *values) {
+      if (rows_.layout == Layout::csr32)
+        with(static_cast<const std::int32_t *>(rows_.indptr), static_cast<const std::int32_t *>(rows_.indices), values);
+      else
+        with(static_cast<const std::int64_t *>(rows_.indptr), static_cast<const std::int64_t *>(rows_.indices), values);
+    };
+    if (rows_.single_precision) typed(static_cast<const float *>(rows_.values));
+    else typed(static_cast<const double *>(rows_.values));
+  }
+
+  Rows rows_;
+  KernelFunction function_;
+  std::vector<T> norm_;
+  double density_ = 0;
+};
+
+template <class T> class ForeignSource final : public KernelSource<T> {
+public:
+  ForeignSource(std::vector<double> diagonal, double bias, Fill<T> fill) : bias_(bias), fill_(std::move(fill)) {
+    this->diagonal_ = std::move(diagonal);
+    for (double &value : this->diagonal_) value += bias;
+  }
+
+  double cost_of_value() const override { return 1000; }
+
+  void block(const Index *rows, Index count, Index begin, Index end, T *const *out) const override {
+    const Index width = end - begin;
+    std::vector<T> values(static_cast<std::size_t>(count * width));
+    fill_(rows, count, begin, end, values.data());
+    for (Index r = 0; r < count; ++r)
+      for (Index j = 0; j < width; ++j)
+        out[r][j] = static_cast<T>(values[static_cast<std::size_t>(r * width + j)] + bias_);
+  }
+
+private:
+  double bias_;
+  Fill<T> fill_;
+};
+
+} // namespace
+
+template <class T>
+std::unique_ptr<KernelSource<T>> dense_source(const T *x, Index n, Index n_features, const KernelFunction &function,
+                                              Gemm<T> gemm) {
+  return std::make_unique<DenseSource<T>>(x, n, n_features, function, gemm);
+}
+template <class T> std::unique_ptr<KernelSource<T>> sparse_source(const Rows &rows, const KernelFunction &function) {
+  return std::make_unique<SparseSource<T>>(rows, function);
+}
+template <class T>
+std::unique_ptr<KernelSource<T>> foreign_source(std::vector<double> diagonal, double bias, Fill<T> fill) {
+  return std::make_unique<ForeignSource<T>>(std::move(diagonal), bias, std::move(fill));
+}
+
+template std::unique_ptr<KernelSource<float>> dense_source(const float *, Index, Index, const KernelFunction &,
+                                                           Gemm<float>);
+template std::unique_ptr<KernelSource<double>> dense_source(const double *, Index, Index, const KernelFunction &,
+                                                            Gemm<double>);
+template std::unique_ptr<KernelSource<float>> sparse_source(const Rows &, const KernelFunction &);
+template std::unique_ptr<KernelSource<double>> sparse_source(const Rows &, const KernelFunction &);
+template std::unique_ptr<KernelSource<float>> foreign_source(std::vector<double>, double, Fill<float>);
+template std::unique_ptr<KernelSource<double>> foreign_source(std::vector<double>, double, Fill<double>);
+
+} // namespace mm

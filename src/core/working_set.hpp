@@ -1,0 +1,47 @@
+// The round of a block solver: choose a working set, get its kernel rows a slab at a time, solve on it alone, move the
+// scores of all examples by what changed, certify.
+#pragma once
+
+#include "kernel_machine.hpp"
+
+namespace mm {
+
+template <class T> class WorkingSetMachine : public KernelMachine {
+public:
+  Round advance() final;
+  Index n_examples() const final { return n_; }
+  Index lanes() const final { return lanes_; }
+  void duals(double *out) const final;
+  void set_duals(const double *) final;
+  void scores(const Index *examples, Index count, double *out) const final;
+
+protected:
+  WorkingSetMachine(StoreView<T> rows, Index lanes, std::vector<double> cap, Index working_set);
+
+  // What a solver adds. solve() moves duals of set_ and answers whether it did; it hands their changes to `add`.
+  virtual void select() = 0;
+  virtual bool solve() = 0;
+  virtual Round certified() = 0;
+
+  // scores += K(:, set) change, `change` being set x lanes, stride_ apart.
+  void add(const double *change);
+
+  StoreView<T> rows_;
+  Index n_, lanes_, stride_;
+  Index most_;                      // examples of a working set
+  std::vector<double> cap_, curvature_, alpha_;
+  std::vector<double> scores_;      // lanes x n
+  std::vector<std::int32_t> set_;
+  std::vector<char> in_set_;        // of every example; all zero between the rounds
+  std::vector<T> square_;           // K of the set against itself
+
+private:
+  enum class Phase { start, select, fetch };
+  bool fetch(); // whether all rows of the set are there
+
+  std::vector<typename StoreView<T>::Tile> tiles_;
+  Phase phase_ = Phase::start;
+  Index fetched_ = 0;
+};
+
+} // namespace mm

@@ -1,0 +1,283 @@
+"""What the classifiers share: validate, train, store the certificate; decision values become classes.
+
+A subclass says what its parameters may be (``_check``), what is to be trained (``_request``), how (``_train``), what
+of it predicts (``_store_model``), and what its machines decide (``_decisions``).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from multimargin.data.rows import check_sparse
+from multimargin.estimators.callbacks import CallbackSupport, observed, with_callbacks
+from multimargin.linear.training import n_lanes
+from multimargin.problems.formulations import JOINT, PAIRWISE
+from multimargin.reductions.pairwise import rounds_of_elimination, votes_with_confidence
+
+# Attributes that only fit can set.
+CERTIFIED = (
+    "dual_coef_",
+    "support_",
+    "primal_objective_",
+    "dual_objective_",
+    "dual_gap_",
+    "worst_gap_",
+    "converged_",
+    "history_",
+    "_dual_caps",
+    "_dual_labels",
+    "_dual_problem",
+)
+
+
+class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
+    """Base of the support vector machines."""
+
+    # Which formulation, loss and so on: the subclasses' parameters.
+    formulation: Any
+    loss: Any
+    C: Any
+    tol: Any
+    stopping: Any
+    max_iter: Any
+    time_limit: Any
+    class_weight: Any
+    warm_start: Any
+    random_state: Any
+    decision_function_shape: Any
+    break_ties: Any
+
+    def _check(self) -> None:
+        """Refuse wrong parameters."""
+        raise NotImplementedError
+
+    def _request(self, X, encoded: np.ndarray, cap: np.ndarray) -> Any:
+        """Everything that a fit is about; it has ``limits``, ``observers`` and ``start_duals``."""
+        raise NotImplementedError
+
+    def _train(self, request) -> Any:
+        """Train; an interrupt that carries a model as ``trained`` is raised again when that is stored."""
+        raise NotImplementedError
+
+    def _store_model(self, trained, request) -> None:
+        """Keep what predicts."""
+        raise NotImplementedError
+
+    def _decisions(self, X, finish: Callable[[np.ndarray], np.ndarray] | None) -> np.ndarray:
+        """Values of all machines for the rows of X, or what ``finish`` makes of them: one column a class."""
+        raise NotImplementedError
+
+    def _current(self, machine) -> dict[str, Any] | None:
+        """Attributes of a model as if training had stopped here, for callbacks that ask for it."""
+        raise NotImplementedError
+
+    # Training
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Train.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_samples, n_features)
+            float32 and float64, dense or CSR, are read in place; anything else is converted.
+        y : array of shape (n_samples,)
+            Class labels.
+        sample_weight : array of shape (n_samples,) or None
+            Weights of rows; a weight of 2 is the row twice.
+
+        Returns
+        -------
+        self
+        """
+        self._check()
+        X, y = self._validated(X, y, reset=True)
+        check_classification_targets(y)
+        previous_classes = getattr(self, "classes_", None)
+        classes, encoded = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"{type(self).__name__} needs at least 2 classes; y has only one class, {classes[0]}")
+        self.classes_ = classes
+        cap = self._caps(X, encoded, sample_weight)
+        request = self._request(X, encoded, cap)
+        if self.warm_start and previous_classes is not None and np.array_equal(previous_classes, self.classes_):
+            request.start_duals = self._scaled_duals(cap, encoded)
+        with observed(self, X, y, sample_weight, request.limits.max_iter) as observers:
+            request.observers = observers
+            try:
+                trained = self._train(request)
+            except KeyboardInterrupt as interrupt:
+                if not hasattr(interrupt, "trained"):
+                    raise
+                self._store(interrupt.trained, request)
+                raise KeyboardInterrupt from None
+        self._store(trained, request)
+        self._warn_unless_converged(trained.outcome)
+        return self
+
+    def _validated(self, X, y="no_validation", *, reset):
+        if sp.issparse(X):
+            check_sparse(X)
+        options: dict[str, Any] = dict(accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
+        return validate_data(self, X, y, **options)
+
+    def _caps(self, X, encoded, sample_weight) -> np.ndarray:
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if np.any(weight < 0):
+            raise ValueError("sample_weight must not be negative")
+        if not np.any(weight > 0):
+            raise ValueError("sample_weight must be positive somewhere: all weights are zero")
+        with np.errstate(over="ignore"):
+            cap = self.C * weight
+            if self.class_weight is not None:
+                cap = cap * self._class_weights(encoded, weight)[encoded]
+        if not np.all(np.isfinite(cap)):
+            raise ValueError("C times the weights must be finite")
+        return cap
+
+    def _class_weights(self, encoded, weight) -> np.ndarray:
+        k = len(self.classes_)
+        if isinstance(self.class_weight, str):
+            count = np.bincount(encoded, weights=weight, minlength=k)
+            return np.divide(weight.sum(), k * count, out=np.zeros(k), where=count > 0)
+        factors = np.ones(k)
+        for label, factor in dict(self.class_weight).items():
+            where = np.flatnonzero(self.classes_ == label)
+            if not len(where):
+                raise ValueError(f"class_weight names class {label!r}, which is not among {self.classes_!r}")
+            factors[where] = factor
+        return factors
+
+    def _seed(self) -> int:
+        return 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _n_lanes(self) -> int:
+        return n_lanes(self.formulation, len(self.classes_))
+
+    def _scaled_duals(self, cap, encoded):
+        """The last fit's duals, if they are duals of this problem, scaled with C to be feasible."""
+        duals = getattr(self, "dual_coef_", None)
+        if duals is None or self._dual_problem != (self.formulation, self.loss, duals.shape):
+            return None
+        if duals.shape != (len(cap), self._n_lanes()) or not np.array_equal(self._dual_labels, encoded):
+            return None
+        factor = np.divide(cap, self._dual_caps, out=np.zeros_like(cap), where=self._dual_caps > 0)
+        return sp.csr_array(duals.multiply(factor[:, None]))
+
+    def _store(self, trained, request) -> None:
+        outcome = trained.outcome
+        self.dual_coef_ = trained.dual_coef
+        self._dual_caps, self._dual_labels = request.cap, request.y
+        self._dual_problem = (self.formulation, self.loss, trained.dual_coef.shape)
+        self.support_ = np.flatnonzero(np.diff(trained.dual_coef.indptr))
+        self.primal_objective_ = trained.primal
+        self.dual_objective_ = trained.dual
+        self.dual_gap_ = max(trained.primal - trained.dual, 0.0) / max(abs(trained.primal), 1e-300)
+        self.worst_gap_ = trained.worst_gap
+        self.n_iter_ = outcome.n_iter
+        self.converged_ = outcome.converged
+        self.history_ = outcome.history_array()
+        self._store_model(trained, request)
+
+    def _warn_unless_converged(self, outcome) -> None:
+        if outcome.converged:
+            return
+        easier = f"scale the features, lower C={self.C:g} or raise tol"
+        what = {
+            "max_iter": f"after max_iter={self.max_iter} epochs; raise max_iter, {easier}",
+            "time_limit": f"after time_limit={self.time_limit} s; raise time_limit, {easier}",
+            "callback": "because a callback said so",
+            "precision": f"because float64 cannot do better; {easier}",
+        }[outcome.stopped_by]
+        if self.stopping == "violation":
+            reached = f"the relative duality gap is {self.dual_gap_:.2g} and the violation is still above {self.tol:g}"
+        else:
+            reached = f"the relative duality gap is {max(self.dual_gap_, self.worst_gap_):.2g}, the target {self.tol:g}"
+        warnings.warn(
+            f"{type(self).__name__} stopped {what}: {reached}",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+    # Prediction
+
+    def decision_function(self, X):
+        """Confidence of every class.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
+            Scores of the classes. one_vs_one: votes, plus the summed decisions squeezed below half a vote; dag: the
+            round in which a class was ruled out. With ``decision_function_shape="ovo"``: the decision of every
+            pair. The arg max is what :meth:`predict` says.
+        """
+        return self._values(X, by_class=self.decision_function_shape != "ovo")
+
+    def predict(self, X):
+        """Class labels."""
+        values = self._values(X, by_class=True)
+        if len(self.classes_) == 2:
+            return self.classes_[(values > 0).astype(int)]
+        return self.classes_[values.argmax(axis=1)]
+
+    def _values(self, X, by_class: bool) -> np.ndarray:
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        if len(self.classes_) == 2:
+            return self._decisions(X, None).ravel()
+        pairs_to_classes = by_class and self.formulation in PAIRWISE
+        return self._decisions(X, self._class_values if pairs_to_classes else None)
+
+    def _class_values(self, decisions: np.ndarray) -> np.ndarray:
+        if self.formulation == "dag":
+            return rounds_of_elimination(decisions, len(self.classes_))
+        return votes_with_confidence(decisions, len(self.classes_), self.break_ties)
+
+    # Duals
+
+    def label_doubt(self):
+        """How much each training row's duals speak for other classes than its label.
+
+        Crammer and Singer read ``-alpha_i^m / C_i`` as the share of class m in a distribution over the labels of
+        row i. Rows with much mass on another class are likely mislabelled. For weston_watkins the shares of a row
+        are scaled down where their sum would exceed 1.
+
+        Returns
+        -------
+        sparse array of shape (n_samples, n_classes)
+            Zero at a row's own label. A row whose largest share is near 1 is a suspect; many may tie there, and
+            those on which the other class scores highest above the label come first.
+        """
+        check_is_fitted(self)
+        if self.formulation not in JOINT or self.loss != "hinge":
+            raise ValueError(
+                "label_doubt needs formulation='crammer_singer' or 'weston_watkins' and loss='hinge', "
+                f"not {self.formulation!r} with {self.loss!r}"
+            )
+        if not hasattr(self, "dual_coef_"):
+            raise NotFittedError("label_doubt needs a model trained by fit: partial_fit keeps no duals")
+        duals = self.dual_coef_.tocoo()
+        row, lane, value = duals.coords[0], duals.coords[1], duals.data
+        if len(self.classes_) == 2:  # one signed dual: positive rows doubt towards class 0
+            lane, share = np.where(value > 0, 0, 1), np.abs(value) / (2 * self._dual_caps[row])
+        else:
+            other = value < 0
+            row, lane, share = row[other], lane[other], -value[other] / self._dual_caps[row[other]]
+        total = np.bincount(row, weights=share, minlength=duals.shape[0])
+        share = share / np.maximum(total, 1.0)[row]
+        return sp.csr_array((share, (row, lane)), shape=(duals.shape[0], len(self.classes_)))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

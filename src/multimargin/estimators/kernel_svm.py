@@ -1,0 +1,362 @@
+"""KernelSVM: multi-class support vector machines with kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from multimargin.data.rows import canonical
+from multimargin.estimators.base import MarginClassifier
+from multimargin.estimators.parameters import THRESHOLD_FACTOR, check_kernel, n_threads
+from multimargin.kernel.functions import USE_GAMMA, Kernel, resolve_gamma
+from multimargin.kernel.prediction import decisions
+from multimargin.kernel.training import KernelRequest, KernelTrained, train
+from multimargin.linear.loop import Limits
+from multimargin.problems.formulations import JOINT
+
+_ASYMMETRY = 1e-4  # of a precomputed kernel, relative to its largest value: float32 matrices have some
+_SLAB_ROWS = 256
+
+
+class KernelSVM(MarginClassifier):
+    """Multi-class support vector machine with a kernel, trained exactly and certified.
+
+    Minimises ``1/2 sum_m ||w_m||^2 + sum_i C_i loss_i`` over weights in the feature space of the kernel, with
+    ``C_i = C * sample_weight_i * class_weight[y_i]``, and stops when the relative duality gap, a proof of optimality,
+    is at most ``tol``.
+
+    Parameters
+    ----------
+    formulation : {"crammer_singer", "weston_watkins", "one_vs_rest", "one_vs_one", "dag"}
+        How classes are told apart.
+
+        - crammer_singer: ``loss_i = max_m (s_im + [m != y_i]) - s_iy``
+        - weston_watkins: ``loss_i = sum_{m != y_i} max(0, 1 - s_iy + s_im)``
+        - one_vs_rest: one binary machine a class
+        - one_vs_one: one binary machine a pair of classes; the class that wins most pairs, ties to the smaller
+        - dag: the same machines, asked as a decision graph
+    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable
+        - rbf: ``exp(-gamma ||x - y||^2)``
+        - linear: ``x . y``
+        - poly: ``(gamma x . y + coef0) ** degree``
+        - sigmoid: ``tanh(gamma x . y + coef0)``
+        - precomputed: X holds kernel values: of the training rows with each other in :meth:`fit`, of the rows to
+          predict with all training rows later
+        - a callable gives ``kernel(X, Y)``, an array of shape (rows of X, rows of Y)
+    C : float
+        Weight of the loss against the regulariser.
+    gamma : float, "scale" or "auto"
+        "scale" is ``1 / (n_features * X.var())``, "auto" is ``1 / n_features``. For rbf, poly and sigmoid.
+    degree : int
+        For poly.
+    coef0 : float
+        For poly and sigmoid.
+    loss : {"hinge"}
+        The squared hinge is refused: :class:`LinearSVM` has it.
+    solver : {"block", "decomposition"}
+        "block" solves working sets of examples, all of whose kernel values come from one matrix product.
+        "decomposition" is the papers': one example at a time (crammer_singer), a few variables at a time
+        (weston_watkins), two variables at a time (the others).
+    selection : {"kkt", "cyclic", "random", "amg", "bmg"}
+        Decomposition of crammer_singer: which example is next: by violation, in order, at random, by the approximate
+        or by the true gain of its step.
+    threshold : {"mean", "max", "exponential", "linear", "logarithmic"}
+        Decomposition of crammer_singer: what an example must exceed to be selected. "mean" and "max" are of the values
+        by which examples are selected, the others cool down with the number of rounds.
+    step : {"exact", "fixed_point", "smo", "basic_smo"}
+        Decomposition of crammer_singer: how the duals of an example are moved.
+    cache_mb : float
+        Memory for rows of the kernel matrix, in units of 2**20 bytes.
+    working_set : int or None
+        Examples of a working set (block), or variables (decomposition of weston_watkins). None is a good number.
+    threshold_factor : float
+        With ``threshold="max"``, this much of the largest value.
+    tol : float
+        Target for the relative duality gap or, with ``stopping="violation"``, for the violation of optimality.
+    stopping : {"gap", "violation"}
+        "violation" is the papers' criterion, in units of the margin.
+    max_iter : int
+        Most epochs. An epoch is as many visits of examples as there are rows.
+    time_limit : float or None
+        Most seconds to train; the last model is certified and kept.
+    fit_intercept : bool
+        Learn an intercept. For crammer_singer and weston_watkins it is regularised: ``intercept_scaling ** 2`` is added
+        to every kernel value. For one_vs_rest, one_vs_one and dag it is free, as in LIBSVM.
+    intercept_scaling : float
+        Larger values regularise the intercept less. For crammer_singer and weston_watkins.
+    class_weight : dict, "balanced" or None
+        Weights of classes.
+    shrinking, cooling : bool
+        Heuristics: leave out examples at rest (paper 003's active set); begin with a loose tolerance.
+    probability : bool
+        Reserved; True is refused.
+    warm_start : bool
+        Start from the duals of the last fit when it had the same labels and formulation.
+    n_jobs : int or None
+        Threads. None is 1, -1 all.
+    random_state : int, RandomState or None
+        Seed of random choices. None is 0: fits are reproducible.
+    verbose : int
+        1 shows progress on stderr.
+    callbacks : list or None
+        Called after every round: scikit-learn callbacks (1.9 and later), or callables that take a dict with the
+        round's record and may return True to stop.
+    decision_function_shape : {"ovr", "ovo"}
+        For one_vs_one and dag: one column a class, or one a pair.
+    break_ties : bool
+        For one_vs_one: break ties of votes by confidence instead of by index.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    support_ : ndarray of shape (n_support,)
+        Training rows with a non-zero dual in any machine.
+    support_vectors_ : ndarray or sparse array of shape (n_support, n_features)
+        Those rows, each once for all machines; empty for a precomputed kernel.
+    n_support_ : ndarray of shape (n_classes,)
+        How many of them each class has.
+    dual_coef_ : sparse array of shape (n_samples, n_machines)
+        Scores are ``K @ dual_coef_ + intercept_``. One column a class; for two classes one, positive for
+        ``classes_[1]``; for one_vs_one and dag one a pair, positive for the first of it.
+    intercept_ : ndarray of shape (n_machines,)
+    coef_ : ndarray of shape (n_machines, n_features)
+        Weights of the features, for the linear kernel only.
+    gamma_ : float or None
+        The number that ``gamma`` stands for; None for kernels without it.
+    n_iter_ : int
+        Epochs (of the longest machine).
+    primal_objective_, dual_objective_ : float
+        Upper and lower bound of the optimal objective.
+    dual_gap_ : float
+        ``(primal - dual) / primal``: how far the model may be from optimal, proven.
+    worst_gap_ : float
+        The largest relative gap of any class or pair that is a problem of its own; else ``dual_gap_``.
+    converged_ : bool
+    history_ : structured ndarray
+        One record a round: machine, epoch (the number of the round), seconds, violation, active_rows, solver; primal,
+        dual, gap where they were certified (else NaN); hits, misses and kernel_evaluations so far.
+    shape_fit_ : tuple
+        Shape of the X of training.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from multimargin import KernelSVM
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = KernelSVM(C=10.0).fit(X, y)
+    >>> model.converged_, bool(model.dual_gap_ <= 1e-3)
+    (True, True)
+    >>> float(model.score(X, y)) > 0.95
+    True
+    """
+
+    def __init__(
+        self,
+        formulation="crammer_singer",
+        kernel="rbf",
+        C=1.0,
+        *,
+        gamma="scale",
+        degree=3,
+        coef0=0.0,
+        loss="hinge",
+        solver="block",
+        selection="kkt",
+        threshold="mean",
+        step="exact",
+        cache_mb=1024,
+        working_set=None,
+        threshold_factor=THRESHOLD_FACTOR,
+        tol=1e-3,
+        stopping="gap",
+        max_iter=1000,
+        time_limit=None,
+        fit_intercept=True,
+        intercept_scaling=1.0,
+        class_weight=None,
+        shrinking=True,
+        cooling=True,
+        probability=False,
+        warm_start=False,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+        callbacks=None,
+        decision_function_shape="ovr",
+        break_ties=False,
+    ):
+        self.formulation = formulation
+        self.kernel = kernel
+        self.C = C
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.loss = loss
+        self.solver = solver
+        self.selection = selection
+        self.threshold = threshold
+        self.step = step
+        self.cache_mb = cache_mb
+        self.working_set = working_set
+        self.threshold_factor = threshold_factor
+        self.tol = tol
+        self.stopping = stopping
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.shrinking = shrinking
+        self.cooling = cooling
+        self.probability = probability
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+
+    @property
+    def coef_(self):
+        """Weights of the features, for the linear kernel."""
+        if "_kernel" not in self.__dict__ or self._kernel.name != "linear":
+            raise AttributeError("coef_ is there after a fit with kernel='linear' only")
+        return np.asarray((self.support_vectors_.T @ self.dual_coef_[self.support_].toarray()).T, dtype=np.float64)
+
+    @property
+    def partial_fit(self):
+        """Refused: every row of a stream may become a support vector."""
+        raise AttributeError(
+            "KernelSVM has no partial_fit, as every row of a stream may become a support vector; LinearSVM has one"
+        )
+
+    # Training
+
+    def _check(self) -> None:
+        check_kernel(self)
+
+    def _validated(self, X, y="no_validation", *, reset):
+        precomputed = self.kernel == "precomputed" if reset else self._kernel.name == "precomputed"
+        if precomputed and not reset and getattr(X, "ndim", 2) == 2 and np.shape(X)[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {np.shape(X)[1]} features, but KernelSVM is expecting {self.n_features_in_} features as input: "
+                "kernel='precomputed' needs a column of kernel values for every row of training"
+            )
+        validated = super()._validated(X, y, reset=reset)
+        if not reset:
+            return validated
+        X, y = validated
+        if precomputed:
+            X = X.toarray() if sp.issparse(X) else X
+            _check_square(X)
+        return canonical(X) if sp.issparse(X) else X, y
+
+    def _request(self, X, encoded, cap) -> KernelRequest:
+        name = "callable" if callable(self.kernel) else self.kernel
+        gamma = resolve_gamma(self.gamma, X) if name in USE_GAMMA else 1.0
+        joint = self.formulation in JOINT
+        return KernelRequest(
+            X=X,
+            y=encoded,
+            cap=cap,
+            n_classes=len(self.classes_),
+            formulation=self.formulation,
+            kernel=Kernel(
+                name, gamma, int(self.degree), float(self.coef0), self.kernel if name == "callable" else None
+            ),
+            bias=float(self.intercept_scaling) ** 2 if self.fit_intercept and joint else 0.0,
+            free_bias=bool(self.fit_intercept) and not joint,
+            solver=self.solver,
+            selection=self.selection,
+            threshold=self.threshold,
+            step=self.step,
+            threshold_factor=float(self.threshold_factor),
+            working_set=None if self.working_set is None else int(self.working_set),
+            cache_bytes=int(self.cache_mb * 2**20),
+            tol=self.tol,
+            stopping=self.stopping,
+            shrinking=bool(self.shrinking),
+            cooling=bool(self.cooling),
+            limits=Limits(self.max_iter, self.time_limit),
+            n_threads=n_threads(self.n_jobs),
+            seed=self._seed(),
+            observers=[],
+            start_duals=None,
+        )
+
+    def _scaled_duals(self, cap, encoded):
+        duals = super()._scaled_duals(cap, encoded)
+        if duals is None or self.formulation in JOINT or not self.fit_intercept:
+            return duals
+        return _balanced(duals)
+
+    def _train(self, request: KernelRequest) -> KernelTrained:
+        return train(request)
+
+    def _store_model(self, trained: KernelTrained, request: KernelRequest) -> None:
+        self._kernel = request.kernel
+        self.gamma_ = request.kernel.gamma if request.kernel.name in USE_GAMMA else None
+        self.intercept_ = trained.intercept
+        self.n_support_ = np.bincount(request.y[self.support_], minlength=len(self.classes_))
+        self.support_vectors_ = np.empty((0, 0)) if request.kernel.name == "precomputed" else request.X[self.support_]
+        self.shape_fit_ = request.X.shape
+
+    # Prediction
+
+    def _decisions(self, X, finish) -> np.ndarray:
+        precomputed = self._kernel.name == "precomputed"
+        return decisions(
+            self._kernel,
+            X,
+            self.support_ if precomputed else self.support_vectors_,
+            self.dual_coef_[self.support_],
+            self.intercept_,
+            n_threads(self.n_jobs),
+            finish,
+            None if finish is None else len(self.classes_),
+        )
+
+    def _current(self, machine) -> dict[str, Any] | None:
+        return None
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = not tags.input_tags.pairwise
+        return tags
+
+
+def _check_square(K: np.ndarray) -> None:
+    """Refuse what cannot be the kernel values of rows with each other."""
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(
+            f"kernel='precomputed' needs a square X, the kernel values of all training rows with each other; "
+            f"got {K.shape[0]} x {K.shape[1]}"
+        )
+    allowed = _ASYMMETRY * max(float(K.max()), -float(K.min()))
+    for begin in range(0, len(K), _SLAB_ROWS):
+        rows = slice(begin, begin + _SLAB_ROWS)
+        apart = np.abs(K[rows, begin:] - K[begin:, rows].T)
+        if apart.max() > allowed:
+            i, j = np.unravel_index(apart.argmax(), apart.shape)
+            i, j = int(i) + begin, int(j) + begin
+            raise ValueError(
+                f"kernel='precomputed' needs a symmetric X; X[{i}, {j}] = {K[i, j]:g}, but X[{j}, {i}] = {K[j, i]:g}"
+            )
+
+
+def _balanced(duals: sp.csr_array) -> sp.csr_array:
+    """Duals scaled down until those of either sign have the same sum in every machine, as a free bias wants it."""
+    up, down = (np.asarray(duals.multiply(sign * duals > 0).sum(axis=0)).ravel() * sign for sign in (1.0, -1.0))
+    less = np.minimum(up, down)
+    of_up = np.divide(less, up, out=np.zeros_like(up), where=up > 0)
+    of_down = np.divide(less, down, out=np.zeros_like(down), where=down > 0)
+    balanced = duals.copy()
+    balanced.data *= np.where(duals.data > 0, of_up[duals.indices], of_down[duals.indices])
+    balanced.eliminate_zeros()
+    return balanced

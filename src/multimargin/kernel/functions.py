@@ -1,0 +1,210 @@
+"""Kernel functions: blocks of kernel values by matrix products, and what gamma="scale" means.
+
+Conventions
+-----------
+X, Y
+    Rows, dense or CSR, float32 or float64; neither needs to be the same as the other.
+block
+    ``K[i, j] = k(x_i, y_j)``, dense, in the wider dtype of the two; X is the shorter of the two, of which dense
+    copies may be made.
+
+===========  ==================================
+linear       x . y
+rbf          exp(-gamma ||x - y||^2)
+poly         (gamma x . y + coef0) ** degree
+sigmoid      tanh(gamma x . y + coef0)
+precomputed  X holds the kernel values
+callable     function(X, Y)
+===========  ==================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
+USE_GAMMA = ("rbf", "poly", "sigmoid")
+
+_ROWS_OF_A_CALL = 64  # rows of which a callable is asked for all values, for the sake of their diagonal
+_VARIANCE_BYTES = 1 << 24
+# A multiply-add of a product of two sparse matrices costs as much as this many of a sparse with a dense one.
+_SPARSE_COST = 5.0
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel function with its parameters.
+
+    Attributes
+    ----------
+    name : {"linear", "rbf", "poly", "sigmoid", "precomputed", "callable"}
+    gamma, degree, coef0 : float, int, float
+        As in the table above; see :func:`resolve_gamma`.
+    function : callable or None
+        ``function(X, Y)`` gives an array of shape (rows of X, rows of Y); for "callable".
+    """
+
+    name: str
+    gamma: float = 1.0
+    degree: int = 3
+    coef0: float = 0.0
+    function: Callable[[Any, Any], Any] | None = None
+
+    def block(self, X: Any, Y: Any, x_norms: np.ndarray | None = None, y_norms: np.ndarray | None = None) -> np.ndarray:
+        """Kernel values of all rows of X with all rows of Y (precomputed: X itself).
+
+        The squared norms of the rows may be passed where they are known, for rbf. Without them dense rows are
+        moved first, all by the mean of Y: distances do not change, but would drown in the rounding of norms and
+        products if the features were far from zero.
+
+        Raises
+        ------
+        ValueError
+            If a value is not finite, or a callable returns something else than such an array.
+        """
+        if self.name == "precomputed":
+            values = X.toarray() if sp.issparse(X) else np.asarray(X)
+        elif self.name == "callable":
+            values = self._called(X, Y)
+        elif self.name == "rbf":
+            values = self._rbf(X, Y, x_norms, y_norms)
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = self._of_products(_products(X, Y))
+        self.check_finite(values)
+        return values
+
+    def diagonal(self, X: Any) -> np.ndarray:
+        """k(x, x) of every row, in float64."""
+        if self.name == "rbf":
+            return np.ones(X.shape[0])
+        if self.name == "precomputed":
+            values = np.asarray(X.diagonal(), dtype=np.float64)
+        elif self.name == "callable":
+            values = np.empty(X.shape[0])
+            for begin in range(0, len(values), _ROWS_OF_A_CALL):
+                few = X[begin : begin + _ROWS_OF_A_CALL]
+                values[begin : begin + _ROWS_OF_A_CALL] = self._called(few, few).diagonal()
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = self._of_products(squared_norms(X))
+        self.check_finite(values)
+        return values
+
+    def check_finite(self, values: np.ndarray) -> None:
+        """Refuse kernel values that are not finite."""
+        if values.size and not (np.isfinite(values.min()) and np.isfinite(values.max())):
+            if self.name in ("precomputed", "callable"):
+                advice = "" if self.name == "precomputed" else f": check {self.function!r}"
+            else:
+                smaller = " or take a smaller gamma, degree or coef0" if self.name == "poly" else ""
+                advice = f": scale the features down{smaller}"
+            raise ValueError(f"values of the {self.name} kernel are not finite{advice}")
+
+    def _of_products(self, products: np.ndarray) -> np.ndarray:
+        """The kernels of x . y, in place."""
+        if self.name == "linear":
+            return products
+        products *= self.gamma
+        products += self.coef0
+        return np.tanh(products, out=products) if self.name == "sigmoid" else _power(products, self.degree)
+
+    def _rbf(self, X: Any, Y: Any, x_norms: np.ndarray | None, y_norms: np.ndarray | None) -> np.ndarray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if x_norms is None and y_norms is None and not sp.issparse(Y):
+                X = X.toarray() if sp.issparse(X) else X
+                shift = mean_row(Y)
+                X, Y = X - shift.astype(X.dtype), Y - shift.astype(Y.dtype)
+            values = _products(X, Y)
+            x_norms = squared_norms(X) if x_norms is None else x_norms
+            y_norms = squared_norms(Y) if y_norms is None else y_norms
+            values *= -2.0
+            values += x_norms.astype(values.dtype)[:, None]
+            values += y_norms.astype(values.dtype)
+            np.maximum(values, 0.0, out=values)  # a distance of zero may be less by rounding
+            values *= -self.gamma
+            return np.exp(values, out=values)
+
+    def _called(self, X: Any, Y: Any) -> np.ndarray:
+        assert self.function is not None
+        given = self.function(X, Y)
+        values = given.toarray() if sp.issparse(given) else np.asarray(given)
+        wanted = (X.shape[0], Y.shape[0])
+        if values.shape != wanted:
+            raise ValueError(f"the kernel {self.function!r} must return an array of shape {wanted}, got {values.shape}")
+        if values.dtype.kind not in "fiub":
+            raise ValueError(f"the kernel {self.function!r} must return real numbers, got dtype {values.dtype}")
+        return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+
+
+def resolve_gamma(gamma: float | str, X: Any) -> float:
+    """The number that gamma stands for, as in scikit-learn's SVC.
+
+    "scale" is ``1 / (n_features * X.var())`` (1 if the variance is zero), "auto" is ``1 / n_features``.
+    """
+    if gamma == "auto":
+        return 1.0 / X.shape[1]
+    if gamma == "scale":
+        variance = _variance(X)
+        scale = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+        if not np.isfinite(scale):
+            raise ValueError(f"gamma='scale' overflows, as the variance of X is {variance:g}: scale the features up")
+        return scale
+    return float(gamma)
+
+
+def squared_norms(X: Any) -> np.ndarray:
+    """x . x of every row, in float64."""
+    if sp.issparse(X):
+        squares = X.data.astype(np.float64) ** 2
+        return np.asarray(sp.csr_array((squares, X.indices, X.indptr), shape=X.shape).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", X, X, dtype=np.float64)
+
+
+def mean_row(Y: np.ndarray) -> np.ndarray:
+    """The mean of the rows, summed in float64."""
+    return Y.mean(axis=0, dtype=np.float64)
+
+
+def _variance(X: Any) -> float:
+    """X.var() over all entries, in float64: in two passes, as squares minus the mean would lose what they differ by."""
+    values = X.data if sp.issparse(X) else X.reshape(-1)
+    size = X.shape[0] * X.shape[1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = float(values.sum(dtype=np.float64)) / size
+        total = (size - len(values)) * mean * mean  # the zeros that a sparse array does not store
+        step = _VARIANCE_BYTES // 8
+        for begin in range(0, len(values), step):
+            total += float(np.sum((values[begin : begin + step].astype(np.float64) - mean) ** 2))
+    if not np.isfinite(total):
+        raise ValueError("gamma='scale' needs the variance of X, which overflows: scale the features down")
+    return total / size
+
+
+def _products(X: Any, Y: Any) -> np.ndarray:
+    """x . y of all rows, dense. X is the side to make dense where that is faster, as it may be short."""
+    if not sp.issparse(Y):
+        return (X.toarray() if sp.issparse(X) else X) @ Y.T
+    if sp.issparse(X):
+        meetings = float(np.bincount(X.indices, minlength=X.shape[1]) @ np.bincount(Y.indices, minlength=Y.shape[1]))
+        if _SPARSE_COST * meetings < float(X.shape[0]) * Y.nnz:
+            return (X @ Y.T).toarray()
+        X = X.toarray()
+    return (Y @ np.ascontiguousarray(X.T)).T
+
+
+def _power(base: np.ndarray, degree: int) -> np.ndarray:
+    """base ** degree by repeated squaring: several times faster than pow."""
+    power = np.ones_like(base)
+    while degree:
+        if degree & 1:
+            power *= base
+        degree >>= 1
+        if degree:
+            base *= base
+    return power

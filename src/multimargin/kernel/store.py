@@ -1,0 +1,87 @@
+"""The kernel rows of one fit: X laid out for the core, and the store that computes and keeps its kernel values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from multimargin import _core
+from multimargin.data.rows import as_rows
+from multimargin.kernel.functions import Kernel, mean_row
+
+# Larger values of a kernel might overflow in float32.
+_LARGEST_IN_FLOAT32 = 1e30
+
+
+def kernel_store(
+    kernel: Kernel,
+    X: Any,
+    rows: np.ndarray,
+    group_begin: np.ndarray,
+    *,
+    bias: float,
+    budget: int,
+    single_precision: bool,
+) -> _core.KernelStore:
+    """A store of the kernel values of some rows of X among each other.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : ndarray or CSR
+        Training rows; precomputed: their kernel values.
+    rows : ndarray of int64
+        Which of them, in the order of the store.
+    group_begin : ndarray of int64
+        Where the groups of columns begin (and the last one ends): a machine asks for values by groups.
+    bias : float
+        Added to every value.
+    budget : int
+        Bytes of kernel values to keep.
+    single_precision : bool
+        float32 values instead of float64.
+    """
+    dtype = np.float32 if single_precision else np.float64
+    if kernel.name in ("precomputed", "callable"):
+        diagonal = kernel.diagonal(X)[rows]
+        fill = _filler(kernel, X, rows, dtype)
+        return _core.KernelStore.foreign(diagonal, fill, single_precision, bias, group_begin, budget)
+    parameters = (kernel.name, kernel.gamma, kernel.coef0, kernel.degree, bias)
+    if sp.issparse(X):
+        taken = sp.csr_array(X[rows], dtype=dtype)
+        return _core.KernelStore.sparse(as_rows(taken), single_precision, *parameters, group_begin, budget)
+    from scipy.linalg import cython_blas
+
+    gemm = cython_blas.__pyx_capi__["sgemm" if single_precision else "dgemm"]
+    return _core.KernelStore.dense(_dense(kernel, X, rows, dtype), *parameters, gemm, group_begin, budget)
+
+
+def fits_float32(kernel: Kernel, X: Any) -> bool:
+    """Whether no value of the kernel comes near the end of float32; refuses kernels that even float64 cannot hold."""
+    diagonal = kernel.diagonal(X)
+    return not len(diagonal) or float(np.abs(diagonal).max()) < _LARGEST_IN_FLOAT32
+
+
+def _dense(kernel: Kernel, X: np.ndarray, rows: np.ndarray, dtype: type) -> np.ndarray:
+    """The rows as the core wants them. For rbf they are moved by their mean, or their distances would drown in the
+    rounding of norms and products where features are far from zero."""
+    taken = X[rows]
+    if kernel.name == "rbf" and len(taken):
+        taken = taken - mean_row(taken).astype(taken.dtype)
+    return np.ascontiguousarray(taken, dtype=dtype)
+
+
+def _filler(kernel: Kernel, X: Any, rows: np.ndarray, dtype: type) -> Any:
+    """What the core calls for kernel values that are not its own: fill(rows, begin, end) of the store's order."""
+
+    def fill(asked: np.ndarray, begin: int, end: int) -> np.ndarray:
+        columns = rows[begin:end]
+        if kernel.name == "precomputed":
+            values = X[np.ix_(rows[asked], columns)]
+        else:
+            values = kernel.block(X[rows[asked]], X[columns])
+        return np.ascontiguousarray(values, dtype=dtype)
+
+    return fill
