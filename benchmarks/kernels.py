@@ -167,7 +167,7 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", nargs="+", metavar="SET", help="only the bars on these sets")
     parser.add_argument("--formulations", nargs="+", choices=list(BIAS), default=list(BIAS))
-    parser.add_argument("--peers", nargs="+", choices=FAMILIES, default=list(FAMILIES))
+    parser.add_argument("--peers", nargs="+", choices=FAMILIES, default=["svc", "intelex", "kernlab"])
     parser.add_argument("--repeats", type=int, default=3, help="timed runs of each, of which the best counts")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds after which a run is given up")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="of ours and of BLAS; peers have one")

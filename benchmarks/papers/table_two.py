@@ -7,7 +7,7 @@ and on all rows of the rest, which are also what the scaling is taken from.
 
 The paper's rate is the best of a grid of 15 x 15 (C, gamma): for the small sets the best cross-validated one, so that
 ours is expected somewhat below. The paper does not say how it folded. Here a fold has its share of every class
-(StratifiedKFold, seeds 0 to 4); `--random-folds` drops that, `--foldings` takes more. Some cells depend on it, and where
+(StratifiedKFold, seeds 0 to 4); `--random-folds` drops that, `--foldings` takes more. Cells depend on it, and where
 the best of a grid was lucky no exact solver comes near: SVC and kernlab (`--with-peers`) are off by, with 5 stratified
 foldings and with 5 random ones,
 
