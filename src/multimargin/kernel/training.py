@@ -191,9 +191,7 @@ class _Training:
             self._collect(which[position], machine)
 
         machines = (self._machine(self.tasks[position], store, start, position) for position in which)
-        solve(
-            machines, collect, request.limits, min(request.n_threads, len(which)), request.observers, self.outcome
-        )
+        solve(machines, collect, request.limits, min(request.n_threads, len(which)), request.observers, self.outcome)
 
     def _machine(
         self, task: Task, store: _core.KernelStore, start: sp.csr_array | None, position: int
