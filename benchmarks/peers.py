@@ -1,4 +1,4 @@
-"""Training runs, ours and the peers': what they minimise, and a process to run them in.
+"""Linear training runs, ours and the peers', and what they minimise.
 
 A peer is a function ``train(data, loss, C, setting)`` that returns the seconds of its train call and W, one row a
 class in class order. A binary one-vs-rest model has a single row, positive for class 1. No run has an intercept,
@@ -7,33 +7,24 @@ and all minimise ``1/2 sum_m ||w_m||^2 + C sum_i loss_i``.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import hashlib
-import importlib.metadata
-import multiprocessing
-import resource
-import sys
 import time
-import traceback
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from contest import EPOCHS, UNLIMITED, Peer
 from datasets import Data
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import SGDClassifier
 from sklearn.svm import LinearSVC
-from threadpoolctl import threadpool_limits
+from worker import best_of, peak_above
 
 from multimargin import LinearSVM
 
-UNLIMITED = 1_000_000  # iterations: the tolerance alone ends a run
 _SCORES = 1 << 24  # computed at a time
 
 
@@ -52,11 +43,12 @@ def objective(data: Data, problem: Problem, W: np.ndarray) -> float:
     by_feature = np.ascontiguousarray(W.T)
     size = max(1, _SCORES // len(W))
     blocks = (slice(first, first + size) for first in range(0, len(data.y), size))
-    total = sum(_total_loss(np.asarray(data.X[rows] @ by_feature), data.y[rows], problem) for rows in blocks)
+    total = sum(total_loss(np.asarray(data.X[rows] @ by_feature), data.y[rows], problem) for rows in blocks)
     return float(0.5 * np.vdot(by_feature, by_feature) + problem.C * total)
 
 
-def _total_loss(scores: np.ndarray, y: np.ndarray, problem: Problem) -> float:
+def total_loss(scores: np.ndarray, y: np.ndarray, problem: Any) -> float:
+    """The losses of some rows, summed, not yet times C."""
     every = np.arange(len(y))
     if problem.formulation == "one_vs_rest":
         n_machines = scores.shape[1]
@@ -149,42 +141,6 @@ def _fit(model, data: Data) -> Run:
     return Run(seconds, np.asarray(model.coef_))
 
 
-# Settings from the loosest on; the first one that reaches the target, or one just before it, is the peer's best.
-TOLERANCES = (10, 3, 1, 0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 5e-3, 3e-3, 2e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
-EPOCHS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 5000)
-
-
-@dataclass(frozen=True)
-class Peer:
-    """A peer, the problems that it solves, and the one setting that says how well."""
-
-    name: str
-    family: str
-    package: str
-    train: Callable[..., Run]
-    formulation: str
-    losses: tuple[str, ...]
-    setting: str = "tol"
-    ladder: tuple[float, ...] = TOLERANCES
-
-    @property
-    def version(self) -> str | None:
-        """None where it is not installed."""
-        try:
-            return importlib.metadata.version(self.package)
-        except importlib.metadata.PackageNotFoundError:
-            return None
-
-    def solves(self, problem: Problem) -> bool:
-        return problem.formulation == self.formulation and problem.loss in self.losses
-
-    def between(self, loose: float, tight: float) -> list[float]:
-        """Two settings more between neighbours of the ladder, evenly spaced in the logarithm."""
-        middle = [loose * (tight / loose) ** share for share in (1 / 3, 2 / 3)]
-        rounded = [round(value) if self.ladder is EPOCHS else float(f"{value:.2g}") for value in middle]
-        return [value for value in dict.fromkeys(rounded) if value not in (loose, tight)]
-
-
 def _liblinear(solver: int, formulation: str, loss: str) -> Peer:
     train = functools.partial(liblinear, solver=solver)
     return Peer(f"liblinear -s {solver}", "liblinear", "liblinear-official", train, formulation, (loss,), "-e")
@@ -242,102 +198,10 @@ def run_ours(data: Data, problem: Problem, threads: int = 1, **parameters) -> di
 def memory_of_ours(data: Data, problem: Problem, threads: int = 1, **parameters) -> float:
     """Megabytes that a fit needed at its peak above what was there before; for a fresh worker."""
     LinearSVM().fit(np.eye(3), [0, 1, 2])  # what is loaded on first use is not the fit's
-    with contextlib.suppress(AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)  # give back what loading the data left behind, or the fit gets it for free
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")  # Linux: forget the peak of loading the data
-    before = _peak_mb()
-    _fit(LinearSVM(*problem, fit_intercept=False, n_jobs=threads, **parameters), data)
-    return _peak_mb() - before
-
-
-def _peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+    return peak_above(lambda: _fit(LinearSVM(*problem, fit_intercept=False, n_jobs=threads, **parameters), data))
 
 
 def seconds_of_product(data: Data, repeats: int = 5) -> float:
     """Best time of one ``X @ W`` with W of shape (n_features, n_classes), float64: the yardstick of a pass."""
     W = np.random.RandomState(0).standard_normal((data.X.shape[1], data.n_classes))
     return best_of(repeats, lambda: data.X @ W)
-
-
-def best_of(repeats: int, action: Callable[[], Any]) -> float:
-    """Seconds of the fastest of several calls."""
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        action()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
-
-
-class Worker:
-    """A process that holds a data set and trains on it, and that can be killed.
-
-    ``Worker(make, *arguments)`` makes its data with ``make(*arguments)``; ``call(function, ...)`` runs
-    ``function(data, ...)`` there. The process starts at the first call, and again after it was killed. The caller
-    should hold no data itself: a child's peak memory begins at its parent's.
-    """
-
-    def __init__(self, make: Callable[..., Data], *arguments, threads: int = 1):
-        self.source = (make, *arguments)
-        self._threads = threads
-        self._process: Any = None
-
-    def call(self, function: Callable, *arguments, limit: float | None = None, **named) -> Any:
-        """The function's result; TimeoutError after ``limit`` seconds, and the process is gone."""
-        if self._process is None:
-            self._start()
-        self._pipe.send((function, arguments, named))
-        if not self._pipe.poll(limit):
-            self.stop()
-            raise TimeoutError(f"{function.__name__} took more than {limit} s")
-        return self._answer()
-
-    def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        # Not a daemon: joblib, which counts the threads of a fit, allows a daemon only one.
-        self._process = context.Process(target=_serve, args=(theirs, self._threads, *self.source))
-        self._process.start()
-        theirs.close()
-        self._answer()  # the data is there
-
-    def _answer(self) -> Any:
-        try:
-            result, error = self._pipe.recv()
-        except EOFError:
-            self.stop()
-            raise RuntimeError("the training process died; out of memory?") from None
-        if error:
-            self.stop()
-            raise RuntimeError(f"in the training process:\n{error}")
-        return result
-
-    def stop(self) -> None:
-        """End the process, whatever it does."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._pipe.close()
-            self._process = None
-
-    def __enter__(self) -> Worker:
-        return self
-
-    def __exit__(self, *exception) -> None:
-        self.stop()
-
-
-def _serve(pipe, threads: int, make: Callable[..., Data], *arguments) -> None:
-    with threadpool_limits(threads):
-        try:
-            data = make(*arguments)
-            pipe.send((None, None))
-            while True:
-                function, values, named = pipe.recv()
-                pipe.send((function(data, *values, **named), None))
-        except (EOFError, KeyboardInterrupt):
-            return
-        except Exception:
-            pipe.send((None, traceback.format_exc()))

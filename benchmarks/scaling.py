@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from compare import Report, progress
 from datasets import Data
-from peers import Problem, Worker, memory_of_ours, run_ours
+from peers import Problem, memory_of_ours, run_ours
+from report import Report, progress
+from worker import Worker
 
 SIGNAL = 0.3  # share of a row's non-zeros that are features of its class; a class has twice as many as a row shows
 MISLABELLED = 0.05

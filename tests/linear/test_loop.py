@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from multimargin.linear.loop import HISTORY, Limits, Outcome, solve
-from multimargin.linear.machine import Certificate, PassRecord
+from multimargin.linear.machine import Certificate, Machine, PassRecord
 
 UNLIMITED = Limits(max_iter=10**9)
 
@@ -40,14 +40,15 @@ class Counting:
         return records
 
 
-class Fake:
+class Fake(Machine):
     """What the loop knows of a machine."""
+
+    cost_of_pass = 1.0
 
     def __init__(self, algorithm, n_examples=10):
         self.algorithm = algorithm
         self.examples = SimpleNamespace(n=n_examples)
         self.epochs, self.n_passes, self.certificate, self.cancelled = 0.0, 0, None, False
-        self.cost_of_pass = 1.0
         self.certified = 0
 
     def certify(self):

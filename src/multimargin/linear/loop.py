@@ -147,7 +147,7 @@ def solve(
         job = executor.submit(machine.advance, limits.max_iter - machine.epochs)
         jobs[job] = position
 
-    def finish(position: int, machine: Machine, why: str) -> None:
+    def finish(position: int, machine: AnyMachine, why: str) -> None:
         outcome.n_iter = max(outcome.n_iter, min(ceil(machine.epochs), limits.max_iter))
         if not machine.converged:
             outcome.converged = False
