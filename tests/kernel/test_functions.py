@@ -261,8 +261,9 @@ def test_weights_count_rows_in_the_variance(storage):
 
 
 def test_variance_that_overflows_is_refused():
-    with pytest.raises(ValueError, match=r"gamma='scale'.*overflows: scale the features down"):
-        resolve_gamma("scale", 1e200 * rows(50, 0))
+    for storage in STORAGES.values():
+        with pytest.raises(ValueError, match=r"gamma='scale'.*overflows: scale the features down"):
+            resolve_gamma("scale", storage(1e200 * rows(50, 0)))
     with pytest.raises(ValueError, match=r"gamma='scale' overflows.*scale the features up"):
         resolve_gamma("scale", 1e-160 * rows(50, 0))
 

@@ -39,7 +39,6 @@ CERTIFIED = (
     "_dual_labels",
     "_dual_problem",
 )
-ROUNDING = 1e-6  # by which a dual value may exceed the primal value, relative
 
 
 class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
@@ -192,10 +191,8 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         self.support_ = np.flatnonzero(np.diff(trained.dual_coef.indptr))
         self.primal_objective_ = trained.primal
         self.dual_objective_ = trained.dual
-        gap = (trained.primal - trained.dual) / max(abs(trained.primal), 1e-300)
-        # Only a kernel that is none has a dual value above the primal value: it has no certificate.
-        self.dual_gap_ = max(gap, 0.0) if gap >= -ROUNDING else np.nan
-        self.worst_gap_ = trained.worst_gap if gap >= -ROUNDING else np.nan
+        self.dual_gap_ = max(trained.primal - trained.dual, 0.0) / max(abs(trained.primal), 1e-300)
+        self.worst_gap_ = trained.worst_gap
         self.n_iter_ = outcome.n_iter
         self.converged_ = outcome.converged
         self.history_ = outcome.history_array()
@@ -211,8 +208,6 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
             "callback": "because a callback said so",
             "precision": f"because float64 cannot do better; {easier}",
         }[outcome.stopped_by]
-        if self.dual_objective_ > self.primal_objective_ and np.isnan(self.dual_gap_):
-            what = "without a certificate, as the kernel is not positive semi-definite; take another one"
         if self.stopping == "violation":
             reached = f"the relative duality gap is {self.dual_gap_:.2g} and the violation is still above {self.tol:g}"
         else:

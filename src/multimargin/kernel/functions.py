@@ -190,7 +190,7 @@ def _squared_distances(X: Any, mean: float) -> np.ndarray:
     if not sp.issparse(X):
         return ((X.astype(np.float64) - mean) ** 2).sum(axis=1)
     stored = sp.csr_array(((X.data.astype(np.float64) - mean) ** 2, X.indices, X.indptr), shape=X.shape)
-    return stored.sum(axis=1) + (X.shape[1] - np.diff(X.indptr)) * mean**2
+    return stored.sum(axis=1) + (X.shape[1] - np.diff(X.indptr)) * (mean * mean)
 
 
 def _products(X: Any, Y: Any) -> np.ndarray:
