@@ -8,8 +8,14 @@ namespace mm {
 namespace {
 constexpr Index kWorkingSet = 512;
 constexpr double kInnerReduction = 0.1; // of the violation
-constexpr int kInnerPasses = 100;
+constexpr int kPlainPasses = 30;
 constexpr int kShrunkPasses = 5;        // between full ones
+// Accelerated passes: kappa starts at a multiple of the root of the mean of C K(x, x).
+constexpr double kKappa = 0.3, kKappaFalls = 0.3, kKappaRises = 1.5;
+constexpr int kStages = 100;
+constexpr int kShrunkOfStage = 2;
+constexpr int kStagesOfCheck = 5;  // between looks at f
+constexpr int kStagesOfTrust = 10; // before a rise of f counts
 } // namespace
 
 template <class T>
@@ -17,7 +23,11 @@ KernelBlock<T>::KernelBlock(StoreView<T> rows, Formulation formulation, Index la
                             std::vector<double> cap, Index working_set, std::uint64_t seed)
     : WorkingSetMachine<T>(std::move(rows), lanes, std::move(cap), working_set > 0 ? working_set : kWorkingSet),
       formulation_(formulation), label_(std::move(label)), violation_(label_.size()),
-      workspace_(static_cast<std::size_t>(workspace_size(lanes))), random_(seed) {}
+      workspace_(static_cast<std::size_t>(workspace_size(lanes))), random_(seed) {
+  double sum = 0;
+  for (std::size_t i = 0; i < label_.size(); ++i) sum += this->cap_[i] * this->curvature_[i];
+  kappa_ = kKappa * std::sqrt(sum / std::max<double>(1, static_cast<double>(label_.size())));
+}
 
 template <class T> void KernelBlock<T>::select() {
   auto &set = this->set_;
@@ -44,54 +54,132 @@ template <class T> void KernelBlock<T>::select() {
   std::sort(set.begin(), set.end()); // so that their values lie in the order in which a row is read
 }
 
+template <class T> struct KernelBlock<T>::Working {
+  std::size_t q;
+  std::vector<std::int32_t> label, order, full;
+  std::vector<double> cap, curvature, alpha, scores, violation;
+  double threshold = 0;
+  Index updates = 0;
+  bool solved = false;
+  KernelExamples x{};
+
+  // One pass over all of the set, or over those of its examples that were above the threshold.
+  // Whether nothing was left to do.
+  bool pass(KernelBlock<T> &block, bool whole, double scale) {
+    order.clear();
+    if (!whole)
+      std::copy_if(full.begin(), full.end(), std::back_inserter(order),
+                   [&](std::int32_t r) { return violation[static_cast<std::size_t>(r)] > threshold; });
+    if (order.empty()) {
+      if (!whole) return true;
+      order = full;
+    }
+    for (std::size_t t = order.size(); t > 1; --t)
+      std::swap(order[t - 1], order[block.random_.below(static_cast<std::uint32_t>(t))]);
+    Swept swept{violation.data(), 0, 0};
+    kernels().loops<T>().sweep[static_cast<int>(block.formulation_)](x, block.square_.data(), scores.data(),
+                                                                      order.data(), static_cast<Index>(order.size()),
+                                                                      scale, threshold, swept);
+    updates += swept.updates;
+    return swept.updates == 0;
+  }
+};
+
 template <class T> bool KernelBlock<T>::solve() {
   const std::size_t q = this->set_.size(), lanes = static_cast<std::size_t>(this->lanes_);
   const std::size_t stride = static_cast<std::size_t>(this->stride_), n = static_cast<std::size_t>(this->n_);
-  std::vector<std::int32_t> label(q), order(q), full(q);
-  std::vector<double> cap(q), curvature(q), alpha(q * stride), scores(q * lanes), violation(q);
+  Working w;
+  w.q = q;
+  w.alpha.resize(q * stride);
+  w.scores.resize(q * lanes);
+  w.full.resize(q);
+  std::iota(w.full.begin(), w.full.end(), 0);
   double start = 0;
   for (std::size_t r = 0; r < q; ++r) {
     const std::size_t i = static_cast<std::size_t>(this->set_[r]);
-    label[r] = label_[i];
-    cap[r] = this->cap_[i];
-    curvature[r] = this->curvature_[i];
-    std::copy_n(this->alpha_.data() + i * stride, stride, alpha.data() + r * stride);
-    for (std::size_t m = 0; m < lanes; ++m) scores[m * q + r] = this->scores_[m * n + i];
-    violation[r] = violation_[i];
+    w.label.push_back(label_[i]);
+    w.cap.push_back(this->cap_[i]);
+    w.curvature.push_back(this->curvature_[i]);
+    std::copy_n(this->alpha_.data() + i * stride, stride, w.alpha.data() + r * stride);
+    for (std::size_t m = 0; m < lanes; ++m) w.scores[m * q + r] = this->scores_[m * n + i];
+    w.violation.push_back(violation_[i]);
     start = std::max(start, violation_[i]);
   }
-  const double threshold = kInnerReduction * start;
-  const KernelExamples x{static_cast<Index>(q), this->lanes_, static_cast<Index>(q), label.data(),     cap.data(),
-                         curvature.data(),      alpha.data(), this->stride_,         workspace_.data()};
-  std::iota(full.begin(), full.end(), 0);
-  Index updates = 0;
-  int since_full = kShrunkPasses;
-  for (int pass = 0; pass < kInnerPasses; ++pass) {
-    order.clear();
-    if (since_full < kShrunkPasses)
-      std::copy_if(full.begin(), full.end(), std::back_inserter(order),
-                   [&](std::int32_t r) { return violation[static_cast<std::size_t>(r)] > threshold; });
-    const bool whole = order.empty();
-    if (whole) order = full;
-    since_full = whole ? 0 : since_full + 1;
-    for (std::size_t t = order.size(); t > 1; --t)
-      std::swap(order[t - 1], order[random_.below(static_cast<std::uint32_t>(t))]);
-    Swept swept{violation.data(), 0, 0};
-    kernels().loops<T>().sweep[static_cast<int>(formulation_)](x, this->square_.data(), scores.data(), order.data(),
-                                                                static_cast<Index>(order.size()), threshold, swept);
-    updates += swept.updates;
-    if (whole && swept.updates == 0) break;
-  }
+  w.threshold = kInnerReduction * start;
+  w.x = {static_cast<Index>(q), this->lanes_,   static_cast<Index>(q), w.label.data(),     w.cap.data(),
+         w.curvature.data(),    w.alpha.data(), this->stride_,         workspace_.data()};
+  plain_passes(w);
+  if (!w.solved) accelerated_passes(w);
   for (std::size_t r = 0; r < q; ++r) {
     double *const old = this->alpha_.data() + static_cast<std::size_t>(this->set_[r]) * stride;
     for (std::size_t m = 0; m < lanes; ++m) {
-      const double fresh = alpha[r * stride + m];
-      alpha[r * stride + m] = fresh - old[m];
+      const double fresh = w.alpha[r * stride + m];
+      w.alpha[r * stride + m] = fresh - old[m];
       old[m] = fresh;
     }
   }
-  this->add(alpha.data());
-  return updates > 0;
+  this->add(w.alpha.data());
+  return w.updates > 0;
+}
+
+template <class T> void KernelBlock<T>::plain_passes(Working &w) {
+  int since_full = kShrunkPasses;
+  for (int pass = 0; pass < kPlainPasses; ++pass) {
+    const bool whole = since_full >= kShrunkPasses;
+    const bool nothing = w.pass(*this, whole, 1);
+    since_full = whole ? 0 : nothing ? kShrunkPasses : since_full + 1;
+    if (whole && nothing) {
+      w.solved = true;
+      return;
+    }
+  }
+}
+
+// scores are those of W = (kappa Z + V) / lambda, lambda = 1 + kappa, V = sum alpha x: a change of alpha moves them by
+// 1 / lambda of what it moves those of V. Too large a kappa may raise f: then the best duals seen are taken, and kappa
+// is lowered.
+template <class T> void KernelBlock<T>::accelerated_passes(Working &w) {
+  const double lambda = 1 + kappa_, root = std::sqrt(1 / lambda), beta = (1 - root) / (1 + root);
+  const std::vector<double> start = w.alpha, start_scores = w.scores;
+  std::vector<double> best = w.alpha, z = w.scores, previous = w.scores, v = w.scores;
+  const std::size_t lanes = static_cast<std::size_t>(this->lanes_), stride = static_cast<std::size_t>(this->stride_);
+  // f less its value at the start, up to the linear terms; and the violations, at the scores of V.
+  const auto look = [&] {
+    const std::size_t room = static_cast<std::size_t>(parts_size(this->lanes_));
+    std::vector<double> loss(room), dual(room), quadratic(room);
+    Scanned scanned{w.violation.data(), loss.data(), dual.data(), quadratic.data()};
+    kernels().scan[static_cast<int>(formulation_)](w.x, v.data(), 0, w.x.n, scanned);
+    double f = std::accumulate(dual.begin(), dual.begin() + n_parts(), 0.0);
+    for (std::size_t r = 0; r < w.q; ++r)
+      for (std::size_t m = 0; m < lanes; ++m)
+        f += 0.5 * (w.alpha[r * stride + m] - start[r * stride + m]) * (v[m * w.q + r] + start_scores[m * w.q + r]);
+    return f;
+  };
+  double lowest = look();
+  for (int stage = 1; stage <= kStages; ++stage) {
+    w.pass(*this, true, 1 / lambda);
+    for (int shrunk = 0; shrunk < kShrunkOfStage; ++shrunk)
+      if (w.pass(*this, false, 1 / lambda)) break;
+    for (std::size_t t = 0; t < z.size(); ++t) {
+      v[t] = lambda * w.scores[t] - kappa_ * z[t];
+      const double next = w.scores[t] + beta * (w.scores[t] - previous[t]);
+      previous[t] = w.scores[t];
+      w.scores[t] += kappa_ / lambda * (next - z[t]);
+      z[t] = next;
+    }
+    if (stage % kStagesOfCheck != 0) continue;
+    const double f = look();
+    if (f < lowest) {
+      lowest = f;
+      best = w.alpha;
+    } else if (stage >= kStagesOfTrust) {
+      kappa_ *= kKappaFalls;
+      break;
+    }
+    if (*std::max_element(w.violation.begin(), w.violation.end()) <= w.threshold) break;
+    if (stage == kStages) kappa_ *= kKappaRises;
+  }
+  w.alpha = best;
 }
 
 template <class T> Round KernelBlock<T>::certified() {

@@ -1,7 +1,10 @@
 // The block solver of the kernel machines without a free bias: Crammer-Singer, Weston-Watkins and separable lanes.
 //
 // The working set holds examples with all their duals: those of the largest violation, half of them new. Passes of
-// the formulation's exact step over the set alone bring its violation to a tenth of where it began.
+// the formulation's exact step over the set alone bring its violation to a tenth of where it began. Where plain passes
+// do not get there soon, they are accelerated as those of the linear machines (Catalyst): they minimise the
+// objective plus kappa/2 ||W - Z||^2 for a Z that is extrapolated after every stage. Scores are linear in W, so the
+// scores of W and Z are all that is needed of them.
 #pragma once
 
 #include "random.hpp"
@@ -19,12 +22,17 @@ private:
   bool solve() override;
   Round certified() override;
 
+  struct Working; // the working set's own copy of everything
+  void plain_passes(Working &);
+  void accelerated_passes(Working &);
+
   Index n_parts() const { return formulation_ == Formulation::one_vs_rest ? this->lanes_ : 1; }
 
   Formulation formulation_;
   std::vector<std::int32_t> label_;
   std::vector<double> violation_, workspace_;
   Random random_;
+  double kappa_; // of the accelerated passes
 };
 
 } // namespace mm

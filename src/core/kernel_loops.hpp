@@ -97,9 +97,9 @@ template <class Policy> void scan(const KernelExamples &x, const double *scores,
   }
 }
 
-// One pass over a working set: the step for every example of `order`, and its effect on the scores of all q.
+// One pass over a working set: the step for every example of `order`, and its effect, scaled, on the scores of all q.
 template <class Policy, class T>
-void sweep(const KernelExamples &x, const T *K, double *scores, const std::int32_t *order, Index count,
+void sweep(const KernelExamples &x, const T *K, double *scores, const std::int32_t *order, Index count, double scale,
            double threshold, Swept &out) {
   const Index stride = padded(x.lanes, 4);
   double *const s = x.workspace, *const next = s + stride;
@@ -108,7 +108,7 @@ void sweep(const KernelExamples &x, const T *K, double *scores, const std::int32
     for (Index m = 0; m < x.lanes; ++m) s[m] = scores[m * x.ld + i];
     for (Index m = x.lanes; m < stride; ++m) s[m] = -kInfinity;
     double *const a = x.alpha + i * x.stride;
-    const Solved step = Policy::solve(s, a, next, {x.curvature[i], x.cap[i], x.label[i], stride}, threshold);
+    const Solved step = Policy::solve(s, a, next, {scale * x.curvature[i], x.cap[i], x.label[i], stride}, threshold);
     out.violation[i] = step.violation;
     out.largest = larger(out.largest, step.violation);
     if (!step.changed) continue;
@@ -117,7 +117,7 @@ void sweep(const KernelExamples &x, const T *K, double *scores, const std::int32
       const double change = next[m] - a[m];
       if (change == 0) continue;
       a[m] = next[m];
-      add_multiple(change, K + i * x.ld, x.n, scores + m * x.ld);
+      add_multiple(scale * change, K + i * x.ld, x.n, scores + m * x.ld);
     }
   }
 }

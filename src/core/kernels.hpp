@@ -104,7 +104,7 @@ template <class T> struct KernelLoops {
   void (*values)(const T *product, const T *norm, T own, Index n, const KernelFunction &, T *out);
   void (*add_tiles)(const T *const *tile, const double *factor, Index count, Index begin, Index end, double *out);
   void (*sweep[3])(const KernelExamples &, const T *K, double *scores, const std::int32_t *order, Index count,
-                   double threshold, Swept &);
+                   double scale, double threshold, Swept &);
   Index (*smo)(const T *K, Index q, const double *curvature, const double *upper, const double *lower, double *a,
                double *v, double tolerance, Index most);
 };
