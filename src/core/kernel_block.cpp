@@ -29,28 +29,39 @@ KernelBlock<T>::KernelBlock(StoreView<T> rows, Formulation formulation, Index la
   kappa_ = kKappa * std::sqrt(sum / std::max<double>(1, static_cast<double>(label_.size())));
 }
 
+template <class T> bool KernelBlock<T>::free(std::size_t i) const {
+  const double *const a = this->alpha_.data() + i * static_cast<std::size_t>(this->stride_);
+  for (Index m = 0; m < this->lanes_; ++m)
+    if (a[m] != 0 && std::abs(a[m]) < this->cap_[i] && (m != label_[i] || n_parts() == this->lanes_)) return true;
+  return false;
+}
+
 template <class T> void KernelBlock<T>::select() {
   auto &set = this->set_;
   auto &in_set = this->in_set_;
-  const auto worse = [&](std::int32_t a, std::int32_t b) {
-    const double va = violation_[static_cast<std::size_t>(a)], vb = violation_[static_cast<std::size_t>(b)];
-    return va > vb || (va == vb && a < b);
-  };
-  std::vector<std::int32_t> before = std::move(set), others;
+  std::vector<char> before(in_set.size());
+  for (const std::int32_t i : set) before[static_cast<std::size_t>(i)] = 1;
   set.clear();
-  for (const std::int32_t i : before) in_set[static_cast<std::size_t>(i)] = 1;
-  for (std::size_t i = 0; i < violation_.size(); ++i)
-    if (!in_set[i] && violation_[i] > 0) others.push_back(static_cast<std::int32_t>(i));
-  for (const std::int32_t i : before) in_set[static_cast<std::size_t>(i)] = 0;
-  const auto take = [&](std::vector<std::int32_t> &from, Index count) {
-    count = std::min(count, static_cast<Index>(from.size()));
-    std::nth_element(from.begin(), from.begin() + count, from.end(), worse);
+  // The most violating of some examples.
+  const auto take = [&](auto eligible, Index most) {
+    std::vector<std::int32_t> from;
+    for (std::size_t i = 0; i < violation_.size(); ++i)
+      if (!in_set[i] && eligible(i)) from.push_back(static_cast<std::int32_t>(i));
+    const Index count = std::min(most, static_cast<Index>(from.size()));
+    std::nth_element(from.begin(), from.begin() + count, from.end(), [&](std::int32_t a, std::int32_t b) {
+      const double va = violation_[static_cast<std::size_t>(a)], vb = violation_[static_cast<std::size_t>(b)];
+      return va > vb || (va == vb && a < b);
+    });
+    for (Index t = 0; t < count; ++t) in_set[static_cast<std::size_t>(from[static_cast<std::size_t>(t)])] = 1;
     set.insert(set.end(), from.begin(), from.begin() + count);
   };
-  const Index most = this->most_, fresh = std::min(static_cast<Index>(others.size()), most);
-  const Index kept = std::min(static_cast<Index>(before.size()), std::max(most / 2, most - fresh));
-  take(others, most - kept);
-  take(before, kept);
+  // Smaller violations than this would not be looked at in a pass over the set: they wait.
+  const double least = kInnerReduction * *std::max_element(violation_.begin(), violation_.end());
+  const auto violates = [&](std::size_t i) { return violation_[i] > least; };
+  take([&](std::size_t i) { return violates(i) && !before[i]; }, (this->most_ + 1) / 2);
+  take([&](std::size_t i) { return before[i] && (violates(i) || free(i)); }, this->most_ - static_cast<Index>(set.size()));
+  take([&](std::size_t i) { return violates(i) || free(i); }, this->most_ - static_cast<Index>(set.size()));
+  for (const std::int32_t i : set) in_set[static_cast<std::size_t>(i)] = 0;
   std::sort(set.begin(), set.end()); // so that their values lie in the order in which a row is read
 }
 

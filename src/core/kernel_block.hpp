@@ -1,6 +1,7 @@
 // The block solver of the kernel machines without a free bias: Crammer-Singer, Weston-Watkins and separable lanes.
 //
-// The working set holds examples with all their duals: those of the largest violation, half of them new. Passes of
+// The working set holds examples with all their duals: half of it those of the largest violation, half those with duals
+// between their bounds, which the moves of the others concern first. Passes of
 // the formulation's exact step over the set alone bring its violation to a tenth of where it began. Where plain passes
 // do not get there soon, they are accelerated as those of the linear machines (Catalyst): they minimise the
 // objective plus kappa/2 ||W - Z||^2 for a Z that is extrapolated after every stage. Scores are linear in W, so the
@@ -23,6 +24,7 @@ private:
   Round certified() override;
 
   struct Working; // the working set's own copy of everything
+  bool free(std::size_t i) const; // whether a dual of example i is strictly between its bounds
   void plain_passes(Working &);
   void accelerated_passes(Working &);
 
