@@ -177,7 +177,8 @@ void define_kernel_machines(nb::module_ &m) {
       .def_prop_ro("diagonal",
                    [](const PyStore &self) {
                      return owned_array(std::visit([](const auto &s) { return s->source().diagonal(); }, self.store));
-                   })
+                   },
+                   nb::rv_policy::automatic)
       .def(
           "counts",
           [](const PyStore &self) {

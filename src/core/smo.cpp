@@ -24,53 +24,45 @@ template <class T> void Smo<T>::select() {
   auto &in_set = this->in_set_;
   const auto &a_ = this->alpha_;
   const Index most = this->most_;
-  // From both ends: duals that may rise with the largest v, duals that may fall with the smallest. At most half of
-  // the set is new; the rest are examples of the last one, the worst first.
+  // From both ends: duals that may rise with the largest v, duals that may fall with the smallest. The worst pair comes
+  // first, so that every round moves something; else at most half of the set is new, and the rest are examples of the
+  // last one, those farthest from rest.
   std::vector<std::int32_t> before = std::move(set), rising, falling;
+  std::vector<char> old(in_set.size());
   set.clear();
-  for (const std::int32_t i : before) in_set[static_cast<std::size_t>(i)] = 1;
+  for (const std::int32_t i : before) old[static_cast<std::size_t>(i)] = 1;
   for (Index t = 0; t < this->n_; ++t) {
     const std::size_t i = static_cast<std::size_t>(t);
-    if (in_set[i]) continue;
-    if (a_[i] < upper_[i] && v_[i] > low_) rising.push_back(static_cast<std::int32_t>(t));
-    if (a_[i] > lower_[i] && v_[i] < top_) falling.push_back(static_cast<std::int32_t>(t));
+    if (a_[i] < upper_[i] && (v_[i] == top_ || (v_[i] > low_ && !old[i]))) rising.push_back(static_cast<std::int32_t>(t));
+    if (a_[i] > lower_[i] && (v_[i] == low_ || (v_[i] < top_ && !old[i]))) falling.push_back(static_cast<std::int32_t>(t));
   }
-  const auto v = [&](std::int32_t i) { return v_[static_cast<std::size_t>(i)]; };
-  const auto higher = [&](std::int32_t a, std::int32_t b) { return v(a) > v(b) || (v(a) == v(b) && a < b); };
-  const auto deeper = [&](std::int32_t a, std::int32_t b) { return v(a) < v(b) || (v(a) == v(b) && a < b); };
-  const auto best = [](std::vector<std::int32_t> &from, Index count, auto order) {
+  const auto take = [&](std::int32_t i) {
+    char &taken = in_set[static_cast<std::size_t>(i)];
+    if (taken || static_cast<Index>(set.size()) >= most) return;
+    taken = 1;
+    set.push_back(i);
+  };
+  const auto best = [](std::vector<std::int32_t> &from, Index count, auto key) {
+    const auto order = [&](std::int32_t a, std::int32_t b) { return key(a) > key(b) || (key(a) == key(b) && a < b); };
     count = std::min(count, static_cast<Index>(from.size()));
     std::nth_element(from.begin(), from.begin() + count, from.end(), order);
     from.resize(static_cast<std::size_t>(count));
     std::sort(from.begin(), from.end(), order);
   };
-  const auto take = [&](std::int32_t i) {
-    char &taken = in_set[static_cast<std::size_t>(i)];
-    if (taken) return;
-    taken = 1;
-    set.push_back(i);
-  };
-  const Index fresh = before.empty() ? most : most - std::min(static_cast<Index>(before.size()), most / 2);
-  best(rising, fresh, higher);
-  best(falling, fresh, deeper);
+  const Index fresh = std::max<Index>(2, before.empty() ? most : most - std::min(static_cast<Index>(before.size()), most / 2));
+  best(rising, fresh, [&](std::int32_t i) { return v_[static_cast<std::size_t>(i)]; });
+  best(falling, fresh, [&](std::int32_t i) { return -v_[static_cast<std::size_t>(i)]; });
   for (std::size_t t = 0; static_cast<Index>(set.size()) < fresh && t < std::max(rising.size(), falling.size()); ++t) {
     if (t < rising.size()) take(rising[t]);
-    if (t < falling.size() && static_cast<Index>(set.size()) < fresh) take(falling[t]);
+    if (t < falling.size()) take(falling[t]);
   }
-  // How far an old example is from rest: above the middle and able to rise, or below it and able to fall.
   const double middle = 0.5 * (top_ + low_);
-  const auto unrest = [&](std::int32_t t) {
+  best(before, most, [&](std::int32_t t) { // how far from rest: above the middle and able to rise, or the reverse
     const std::size_t i = static_cast<std::size_t>(t);
     const bool rises = a_[i] < upper_[i], falls = a_[i] > lower_[i];
     return std::max(rises ? v_[i] - middle : -1e300, falls ? middle - v_[i] : -1e300);
-  };
-  const Index kept = std::min(static_cast<Index>(before.size()), most - static_cast<Index>(set.size()));
-  std::nth_element(before.begin(), before.begin() + kept, before.end(), [&](std::int32_t a, std::int32_t b) {
-    const double ua = unrest(a), ub = unrest(b);
-    return ua > ub || (ua == ub && a < b);
   });
-  for (const std::int32_t i : before) in_set[static_cast<std::size_t>(i)] = 0;
-  set.insert(set.end(), before.begin(), before.begin() + kept);
+  for (const std::int32_t i : before) take(i);
   for (const std::int32_t i : set) in_set[static_cast<std::size_t>(i)] = 0;
   std::sort(set.begin(), set.end());
 }
