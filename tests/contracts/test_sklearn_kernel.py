@@ -36,7 +36,7 @@ class Laplacian:
 
 
 # The checks compare decision values to 1e-7: see tests/contracts/test_sklearn.py.
-TIGHT = {"tol": 1e-10, "max_iter": 100_000}
+TIGHT = {"tol": 1e-10, "max_iter": 2000}
 INSTANCES = [KernelSVM(formulation, solver=solver, **TIGHT) for formulation in FORMULATIONS for solver in SOLVERS] + [
     KernelSVM(**TIGHT, **options)
     for options in (
