@@ -505,6 +505,8 @@ def containers(X):
     for begin, end in zip(unsorted.indptr[:-1], unsorted.indptr[1:], strict=True):
         unsorted.indices[begin:end] = unsorted.indices[begin:end][::-1].copy()
         unsorted.data[begin:end] = unsorted.data[begin:end][::-1].copy()
+    doubled = sp.csr_array(X)
+    doubled = sp.csr_array((doubled.data.repeat(2) / 2, doubled.indices.repeat(2), 2 * doubled.indptr), shape=X.shape)
     padded = np.zeros((2 * X.shape[0], X.shape[1] + 3), dtype=X.dtype)
     padded[::2, 1:-2] = X
     read_only = X.copy()
@@ -518,6 +520,7 @@ def containers(X):
         "csr_matrix": sp.csr_matrix(X),
         "csr, int64 indices": wide,
         "csr, unsorted": unsorted,
+        "csr, entries in halves": doubled,
         "csc": sp.csc_array(X),
         "coo, entries in halves": sp.coo_array(
             (np.tile(values / 2, 2), (np.tile(row, 2), np.tile(column, 2))), shape=X.shape
@@ -858,6 +861,61 @@ def test_switches_change_the_way_but_not_the_optimum(digits, formulation, switch
     options = {"max_iter": 10_000, "tol": 1e-4}
     switched = KernelSVM(formulation, **options, **switch).fit(X, y)
     assert_same_optimum(switched, KernelSVM(formulation, **options).fit(X, y))
+
+
+@every_formulation
+def test_working_sets_are_no_larger_than_asked_for(digits, formulation):
+    history = KernelSVM(formulation, working_set=12).fit(digits[0][:200], digits[1][:200]).history_
+    assert 2 < history["active_rows"].max() <= 12
+
+
+class Asked(Exception):
+    """Carries the request of a fit that was not trained."""
+
+
+def request_of(monkeypatch, X, y, **options):
+    def ask(request):
+        raise Asked(request)
+
+    monkeypatch.setattr("multimargin.estimators.kernel_svm.train", ask)
+    with pytest.raises(Asked) as asked:
+        KernelSVM(**options).fit(X, y)
+    return asked.value.args[0]
+
+
+def test_training_is_asked_for_what_the_parameters_say(iris, monkeypatch):
+    options = {
+        "solver": "decomposition",
+        "selection": "amg",
+        "threshold": "max",
+        "step": "smo",
+        "threshold_factor": 0.25,
+        "tol": 1e-4,
+        "stopping": "violation",
+        "shrinking": False,
+        "cooling": False,
+    }
+    asked = request_of(
+        monkeypatch, *iris, **options, cache_mb=3, max_iter=7, time_limit=9.0, n_jobs=2, intercept_scaling=3.0
+    )
+    for name, value in options.items():
+        assert getattr(asked, name) == value, name
+    assert (asked.cache_bytes, asked.n_threads, asked.bias, asked.free_bias) == (3 * 2**20, 2, 9.0, False)
+    assert (asked.limits.max_iter, asked.limits.time_limit) == (7, 9.0)
+    assert asked.working_set is None
+    assert (asked.seed, asked.start_duals) == (0, None)
+
+
+def test_training_is_asked_for_another_kernel_and_bias(iris, monkeypatch):
+    options = {"gamma": 0.3, "degree": 4, "coef0": 0.5, "working_set": 30, "random_state": 5}
+    asked = request_of(monkeypatch, *iris, formulation="one_vs_one", kernel="poly", **options)
+    kernel = asked.kernel
+    assert (kernel.name, kernel.gamma, kernel.degree, kernel.coef0) == ("poly", 0.3, 4, 0.5)
+    assert (asked.bias, asked.free_bias, asked.working_set) == (0.0, True, 30)
+    assert (asked.shrinking, asked.cooling) == (True, True)
+    assert asked.seed == np.random.RandomState(5).randint(2**31 - 1)
+    without = request_of(monkeypatch, *iris, formulation="one_vs_one", fit_intercept=False)
+    assert (without.bias, without.free_bias) == (0.0, False)
 
 
 # Doubtful labels

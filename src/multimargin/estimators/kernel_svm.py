@@ -246,10 +246,9 @@ class KernelSVM(MarginClassifier):
     def _validated(self, X, y="no_validation", *, reset, accept_sparse="csr"):
         if (self.kernel if reset else self._kernel.name) != "precomputed":
             validated = super()._validated(X, y, reset=reset)
-            if not reset:
-                return validated
-            X, y = validated
-            return canonical(X) if sp.issparse(X) else X, y
+            X, *labels = validated if reset else (validated,)
+            X = canonical(X) if sp.issparse(X) else X
+            return (X, *labels) if reset else X
         try:
             validated = super()._validated(X, y, reset=reset, accept_sparse=False)
         except ValueError as error:
