@@ -77,15 +77,7 @@ template <class T> bool WorkingSetMachine<T>::fetch() {
 }
 
 template <class T> void WorkingSetMachine<T>::add(const double *change) {
-  std::vector<std::vector<Index>> which(static_cast<std::size_t>(lanes_));
-  std::vector<std::vector<double>> factor(which.size());
-  for (std::size_t r = 0; r < set_.size(); ++r)
-    for (std::size_t m = 0; m < which.size(); ++m)
-      if (const double moved = change[r * static_cast<std::size_t>(stride_) + m]; moved != 0) {
-        which[m].push_back(static_cast<Index>(r));
-        factor[m].push_back(moved);
-      }
-  rows_.add(which, factor, tiles_.data(), static_cast<Index>(set_.size()), scores_.data(), n_);
+  rows_.add(change, stride_, lanes_, tiles_.data(), static_cast<Index>(set_.size()), scores_.data(), n_);
 }
 
 template class WorkingSetMachine<float>;
