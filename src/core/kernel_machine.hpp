@@ -33,6 +33,7 @@ public:
 
 // Multiply-adds of a GEMM that one call may spend on kernel values.
 inline constexpr double kWorkOfCall = 2e9;
+inline constexpr Index kValuesOfSet = 100'000'000;
 
 // The examples of a machine: the columns of one or two groups of a store. Local example i is a row of the store.
 template <class T> class StoreView {
@@ -52,18 +53,17 @@ public:
   }
   double diagonal(Index i) const { return store_->source().diagonal()[static_cast<std::size_t>(store_row(i))]; }
 
-  // How many rows one call may compute, and how many fit into half of the store.
+  double cost_of_value() const { return store_->source().cost_of_value(); }
+  // How many rows one call may compute, and how many a working set may have: they must fit into half of the store, and
+  // their effect on all scores into one call.
   Index rows_of_call() const {
-    const double cost = static_cast<double>(n()) * store_->source().cost_of_value();
+    const double cost = static_cast<double>(n()) * cost_of_value();
     return std::max<Index>(16, static_cast<Index>(kWorkOfCall / std::max(cost, 1.0)));
   }
-  Index rows_of_store() const {
-    return std::max<Index>(2, static_cast<Index>(store_->budget() / 2 / (sizeof(T) * static_cast<std::size_t>(std::max<Index>(n(), 1)))));
-  }
-
-  bool stored(Index i) const {
-    const Index row = store_row(i);
-    return std::all_of(groups_.begin(), groups_.end(), [&](Index g) { return store_->holds(row, g); });
+  Index rows_of_set() const {
+    const Index size = std::max<Index>(n(), 1);
+    const Index stored = static_cast<Index>(store_->budget() / 2 / (sizeof(T) * static_cast<std::size_t>(size)));
+    return std::max<Index>(2, std::min(stored, std::max<Index>(32, kValuesOfSet / size)));
   }
 
   // tiles[s * stride + r] <- part s of the kernel row of local example i[r].

@@ -9,7 +9,7 @@ constexpr double kLeastCurvature = 1e-12; // kernels that are not positive defin
 template <class T>
 WorkingSetMachine<T>::WorkingSetMachine(StoreView<T> rows, Index lanes, std::vector<double> cap, Index working_set)
     : rows_(std::move(rows)), n_(rows_.n()), lanes_(lanes), stride_(padded(lanes, 4)),
-      most_(std::min({working_set, rows_.rows_of_store(), n_})), cap_(std::move(cap)) {
+      most_(std::min({working_set, rows_.rows_of_set(), n_})), cap_(std::move(cap)) {
   const std::size_t n = static_cast<std::size_t>(n_);
   for (Index i = 0; i < n_; ++i) curvature_.push_back(std::max(rows_.diagonal(i), kLeastCurvature));
   alpha_.resize(n * static_cast<std::size_t>(stride_));

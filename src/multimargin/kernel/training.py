@@ -204,7 +204,15 @@ class _Training:
         else:
             problem, seed = task.problem, request.seed + position
             core = _core.KernelMachine.block(
-                store, task.groups, problem.policy, problem.lanes, task.label, cap, working_set, seed
+                store,
+                task.groups,
+                problem.policy,
+                problem.lanes,
+                task.label,
+                cap,
+                working_set,
+                request.shrinking,
+                seed,
             )
         if start is not None:
             core.set_duals(np.ascontiguousarray(start[task.examples, task.columns].toarray()))
