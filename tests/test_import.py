@@ -36,13 +36,13 @@ def test_importing_the_package_loads_no_library():
 
 def test_names_are_listed_before_and_after_their_use():
     before, after = answer(
-        "import json, multimargin; before = dir(multimargin); multimargin.LinearSVM;"
+        "import json, multimargin; before = dir(multimargin); multimargin.LinearSVM; multimargin.KernelSVM;"
         "print(json.dumps([before, dir(multimargin)]))"
     )
     for names in (before, after):
         assert names == sorted(names)
         assert set(multimargin.__all__) <= set(names)
-        assert {"LinearSVM", "__version__"} <= set(names)
+        assert {"KernelSVM", "LinearSVM", "__version__"} <= set(names)
 
 
 def test_every_public_name_exists():

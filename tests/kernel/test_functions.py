@@ -245,15 +245,25 @@ def test_variance_far_from_zero_keeps_its_digits():
 
 
 def test_variance_of_long_arrays_is_that_of_all_rows(monkeypatch):
-    monkeypatch.setattr("multimargin.kernel.functions._VARIANCE_BYTES", 8 * 7)
+    monkeypatch.setattr("multimargin.kernel.functions._VARIANCE_BYTES", 8 * 9 * 7)
     X = rows(50, 0)
     for stored in (X, sp.csr_array(X)):
         assert resolve_gamma("scale", stored) == pytest.approx(1 / (9 * X.var()), rel=1e-12)
 
 
+@pytest.mark.parametrize("storage", STORAGES)
+def test_weights_count_rows_in_the_variance(storage):
+    X, times = rows(50, 0), np.random.default_rng(0).integers(0, 4, 50)
+    repeated = resolve_gamma("scale", STORAGES[storage](X.repeat(times, axis=0)))
+    assert resolve_gamma("scale", STORAGES[storage](X), times.astype(float)) == pytest.approx(repeated, rel=1e-12)
+    assert resolve_gamma("scale", STORAGES[storage](X), 1e-3 * times) == pytest.approx(repeated, rel=1e-12)
+    assert repeated != pytest.approx(resolve_gamma("scale", STORAGES[storage](X)), rel=1e-3)
+
+
 def test_variance_that_overflows_is_refused():
-    with pytest.raises(ValueError, match=r"gamma='scale'.*overflows: scale the features down"):
-        resolve_gamma("scale", 1e200 * rows(50, 0))
+    for storage in STORAGES.values():
+        with pytest.raises(ValueError, match=r"gamma='scale'.*overflows: scale the features down"):
+            resolve_gamma("scale", storage(1e200 * rows(50, 0)))
     with pytest.raises(ValueError, match=r"gamma='scale' overflows.*scale the features up"):
         resolve_gamma("scale", 1e-160 * rows(50, 0))
 

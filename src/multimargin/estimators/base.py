@@ -20,6 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from multimargin.data.rows import check_sparse
 from multimargin.estimators.callbacks import CallbackSupport, observed, with_callbacks
+from multimargin.linear.loop import HISTORY
 from multimargin.linear.training import n_lanes
 from multimargin.problems.formulations import JOINT, PAIRWISE
 from multimargin.reductions.pairwise import rounds_of_elimination, votes_with_confidence
@@ -43,6 +44,8 @@ CERTIFIED = (
 class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
     """Base of the support vector machines."""
 
+    _history_fields = HISTORY.names
+
     # Which formulation, loss and so on: the subclasses' parameters.
     formulation: Any
     loss: Any
@@ -61,7 +64,7 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         """Refuse wrong parameters."""
         raise NotImplementedError
 
-    def _request(self, X, encoded: np.ndarray, cap: np.ndarray) -> Any:
+    def _request(self, X, encoded: np.ndarray, cap: np.ndarray, weight: np.ndarray) -> Any:
         """Everything that a fit is about; it has ``limits``, ``observers`` and ``start_duals``."""
         raise NotImplementedError
 
@@ -77,7 +80,7 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         """Values of all machines for the rows of X, or what ``finish`` makes of them: one column a class."""
         raise NotImplementedError
 
-    def _current(self, machine) -> dict[str, Any] | None:
+    def _current(self, machine, request) -> dict[str, Any] | None:
         """Attributes of a model as if training had stopped here, for callbacks that ask for it."""
         raise NotImplementedError
 
@@ -108,11 +111,12 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         if len(classes) < 2:
             raise ValueError(f"{type(self).__name__} needs at least 2 classes; y has only one class, {classes[0]}")
         self.classes_ = classes
-        cap = self._caps(X, encoded, sample_weight)
-        request = self._request(X, encoded, cap)
+        weight = self._weights_of_rows(X, sample_weight)
+        cap = self._caps(encoded, weight)
+        request = self._request(X, encoded, cap, weight)
         if self.warm_start and previous_classes is not None and np.array_equal(previous_classes, self.classes_):
             request.start_duals = self._scaled_duals(cap, encoded)
-        with observed(self, X, y, sample_weight, request.limits.max_iter) as observers:
+        with observed(self, X, y, sample_weight, request) as observers:
             request.observers = observers
             try:
                 trained = self._train(request)
@@ -125,18 +129,23 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         self._warn_unless_converged(trained.outcome)
         return self
 
-    def _validated(self, X, y="no_validation", *, reset):
+    def _validated(self, X, y="no_validation", *, reset, accept_sparse: str | bool = "csr"):
         if sp.issparse(X):
             check_sparse(X)
-        options: dict[str, Any] = dict(accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
+        options: dict[str, Any] = dict(
+            accept_sparse=accept_sparse, dtype=[np.float64, np.float32], order="C", reset=reset
+        )
         return validate_data(self, X, y, **options)
 
-    def _caps(self, X, encoded, sample_weight) -> np.ndarray:
+    def _weights_of_rows(self, X, sample_weight) -> np.ndarray:
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         if np.any(weight < 0):
             raise ValueError("sample_weight must not be negative")
         if not np.any(weight > 0):
             raise ValueError("sample_weight must be positive somewhere: all weights are zero")
+        return weight
+
+    def _caps(self, encoded, weight) -> np.ndarray:
         with np.errstate(over="ignore"):
             cap = self.C * weight
             if self.class_weight is not None:

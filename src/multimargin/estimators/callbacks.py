@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from multimargin.estimators.progress import Progress
-from multimargin.linear.loop import HISTORY, Epoch, Observer
-from multimargin.linear.machine import Machine
+from multimargin.linear.loop import Epoch, Observer
 
 try:  # scikit-learn 1.9 and later
     from sklearn.callback import CallbackSupportMixin, FitCallback, with_callbacks
@@ -32,16 +31,12 @@ except ImportError:
         return managed
 
 
-def _as_dict(epoch: Epoch) -> dict[str, Any]:
-    return dict(zip(HISTORY.names or (), epoch.as_tuple(), strict=True))
-
-
-def _plain(callback) -> Observer:
-    return lambda epoch, machine: bool(callback(_as_dict(epoch)))
+def _plain(callback, fields) -> Observer:
+    return lambda epoch, machine: bool(callback(dict(zip(fields, epoch.as_tuple(), strict=True))))
 
 
 @contextmanager
-def observed(model, X, y, sample_weight, max_iter: int) -> Iterator[list[Observer]]:
+def observed(model, X, y, sample_weight, request) -> Iterator[list[Observer]]:
     """The observers of one fit."""
     if model.callbacks is not None and not isinstance(model.callbacks, list | tuple):
         raise TypeError(f"callbacks must be a list, got {model.callbacks!r}")
@@ -49,10 +44,10 @@ def observed(model, X, y, sample_weight, max_iter: int) -> Iterator[list[Observe
     for callback in given:
         if isinstance(callback, type) or not (callable(callback) or _is_sklearn(callback)):
             raise TypeError(f"callbacks must be callables or scikit-learn callbacks, got {callback!r}")
-    observers = [_plain(callback) for callback in given if not _is_sklearn(callback)]
-    with _sklearn_context(model, [c for c in given if _is_sklearn(c)], X, y, sample_weight, observers):
+    observers = [_plain(callback, model._history_fields) for callback in given if not _is_sklearn(callback)]
+    with _sklearn_context(model, [c for c in given if _is_sklearn(c)], X, y, sample_weight, request, observers):
         if model.verbose:
-            with Progress(max_iter) as progress:
+            with Progress(request.limits.max_iter) as progress:
                 yield [*observers, progress]
         else:
             yield observers
@@ -63,7 +58,7 @@ def _is_sklearn(callback) -> bool:
 
 
 @contextmanager
-def _sklearn_context(model, given, X, y, sample_weight, observers: list[Observer]) -> Iterator[None]:
+def _sklearn_context(model, given, X, y, sample_weight, request, observers: list[Observer]) -> Iterator[None]:
     """scikit-learn's callbacks, those set by ``set_callbacks`` and those given as a parameter, as one observer."""
     registered = getattr(model, "_skl_callbacks", [])
     if not HAS_SKLEARN_CALLBACKS or not (registered or given):
@@ -75,10 +70,10 @@ def _sklearn_context(model, given, X, y, sample_weight, observers: list[Observer
         context = model._init_callback_context(max_subtasks=None)
         context.call_on_fit_task_begin(**told)
 
-        def each_epoch(epoch: Epoch, machine: Machine) -> bool:
+        def each_epoch(epoch: Epoch, machine) -> bool:
             task = context.subcontext(task_name="epoch")
             task.call_on_fit_task_begin(**told)
-            return task.call_on_fit_task_end(**told, reconstruction_attributes=lambda: model._current(machine))
+            return task.call_on_fit_task_end(**told, reconstruction_attributes=lambda: model._current(machine, request))
 
         observers.append(each_epoch)
         yield

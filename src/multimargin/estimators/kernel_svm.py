@@ -12,7 +12,7 @@ from multimargin.estimators.base import MarginClassifier
 from multimargin.estimators.parameters import THRESHOLD_FACTOR, check_kernel, n_threads
 from multimargin.kernel.functions import USE_GAMMA, Kernel, resolve_gamma
 from multimargin.kernel.prediction import decisions
-from multimargin.kernel.training import KernelRequest, KernelTrained, train
+from multimargin.kernel.training import KERNEL_HISTORY, KernelRequest, KernelTrained, train
 from multimargin.linear.loop import Limits
 from multimargin.problems.formulations import JOINT
 
@@ -48,7 +48,8 @@ class KernelSVM(MarginClassifier):
     C : float
         Weight of the loss against the regulariser.
     gamma : float, "scale" or "auto"
-        "scale" is ``1 / (n_features * X.var())``, "auto" is ``1 / n_features``. For rbf, poly and sigmoid.
+        "scale" is ``1 / (n_features * X.var())`` (rows count by their sample_weight), "auto" is ``1 / n_features``. For
+        rbf, poly and sigmoid.
     degree : int
         For poly.
     coef0 : float
@@ -154,6 +155,8 @@ class KernelSVM(MarginClassifier):
     True
     """
 
+    _history_fields = KERNEL_HISTORY.names
+
     def __init__(
         self,
         formulation="crammer_singer",
@@ -240,25 +243,26 @@ class KernelSVM(MarginClassifier):
     def _check(self) -> None:
         check_kernel(self)
 
-    def _validated(self, X, y="no_validation", *, reset):
-        precomputed = self.kernel == "precomputed" if reset else self._kernel.name == "precomputed"
-        if precomputed and not reset and getattr(X, "ndim", 2) == 2 and np.shape(X)[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {np.shape(X)[1]} features, but KernelSVM is expecting {self.n_features_in_} features as input: "
-                "kernel='precomputed' needs a column of kernel values for every row of training"
-            )
-        validated = super()._validated(X, y, reset=reset)
-        if not reset:
-            return validated
-        X, y = validated
-        if precomputed:
-            X = X.toarray() if sp.issparse(X) else X
-            _check_square(X)
-        return canonical(X) if sp.issparse(X) else X, y
+    def _validated(self, X, y="no_validation", *, reset, accept_sparse="csr"):
+        if (self.kernel if reset else self._kernel.name) != "precomputed":
+            validated = super()._validated(X, y, reset=reset)
+            if not reset:
+                return validated
+            X, y = validated
+            return canonical(X) if sp.issparse(X) else X, y
+        try:
+            validated = super()._validated(X, y, reset=reset, accept_sparse=False)
+        except ValueError as error:
+            if "features, but" in str(error):
+                error.add_note("kernel='precomputed' needs a column of kernel values for every row of training")
+            raise
+        if reset:
+            _check_square(validated[0])
+        return validated
 
-    def _request(self, X, encoded, cap) -> KernelRequest:
+    def _request(self, X, encoded, cap, weight) -> KernelRequest:
         name = "callable" if callable(self.kernel) else self.kernel
-        gamma = resolve_gamma(self.gamma, X) if name in USE_GAMMA else 1.0
+        gamma = resolve_gamma(self.gamma, X, weight) if name in USE_GAMMA else 1.0
         joint = self.formulation in JOINT
         return KernelRequest(
             X=X,
@@ -299,12 +303,35 @@ class KernelSVM(MarginClassifier):
         return train(request)
 
     def _store_model(self, trained: KernelTrained, request: KernelRequest) -> None:
-        self._kernel = request.kernel
-        self.gamma_ = request.kernel.gamma if request.kernel.name in USE_GAMMA else None
-        self.intercept_ = trained.intercept
-        self.n_support_ = np.bincount(request.y[self.support_], minlength=len(self.classes_))
-        self.support_vectors_ = np.empty((0, 0)) if request.kernel.name == "precomputed" else request.X[self.support_]
-        self.shape_fit_ = request.X.shape
+        for name, value in self._model(trained.dual_coef, trained.intercept, request).items():
+            setattr(self, name, value)
+
+    def _model(self, duals: sp.csr_array, intercept: np.ndarray, request: KernelRequest) -> dict[str, Any]:
+        """Attributes of the model that duals and intercepts make."""
+        kernel = request.kernel
+        support = np.flatnonzero(np.diff(duals.indptr))
+        return {
+            "dual_coef_": duals,
+            "intercept_": intercept,
+            "support_": support,
+            "support_vectors_": np.empty((0, 0)) if kernel.name == "precomputed" else request.X[support],
+            "n_support_": np.bincount(request.y[support], minlength=request.n_classes),
+            "gamma_": kernel.gamma if kernel.name in USE_GAMMA else None,
+            "shape_fit_": request.X.shape,
+            "_kernel": kernel,
+        }
+
+    def _current(self, machine, request) -> dict[str, Any] | None:
+        """As in the base; a model of many machines has none before its end."""
+        if machine.problem.lanes != self._n_lanes():
+            return None
+        learns = np.flatnonzero(request.cap > 0)
+        of_examples = sp.coo_array(machine.core.duals())
+        row, lane = of_examples.coords
+        duals = sp.csr_array(
+            (of_examples.data, (learns[row], lane)), shape=(len(request.y), machine.problem.lanes), dtype=np.float64
+        )
+        return self._model(duals, duals.sum(axis=0) * request.bias + machine.core.bias, request)
 
     # Prediction
 
@@ -320,9 +347,6 @@ class KernelSVM(MarginClassifier):
             finish,
             None if finish is None else len(self.classes_),
         )
-
-    def _current(self, machine) -> dict[str, Any] | None:
-        return None
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

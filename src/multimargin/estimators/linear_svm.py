@@ -206,16 +206,16 @@ class LinearSVM(MarginClassifier):
             raise ValueError(f"y has labels that are not among classes: {np.unique(y[unknown])!r}")
         if first:
             self._hold(padded_weights(X.shape[1] + bool(self.fit_intercept), self._n_lanes()))
-        cap = self._caps(X, encoded, sample_weight)
+        weight = self._weights_of_rows(X, sample_weight)
         W = self._whole_weights()
-        visit_once(self._request(X, encoded, cap, many_passes=False), W)
+        visit_once(self._request(X, encoded, self._caps(encoded, weight), weight, many_passes=False), W)
         self._hold(W)
         self.n_iter_ = 1
         for certified in CERTIFIED:  # by an earlier fit, of weights that are no more
             self.__dict__.pop(certified, None)
         return self
 
-    def _request(self, X, encoded, cap, *, many_passes=True) -> Request:
+    def _request(self, X, encoded, cap, weight, *, many_passes=True) -> Request:
         rows = as_rows(X, float(self.intercept_scaling) if self.fit_intercept else 0.0, many_passes=many_passes)
         norm = rows.squared_norms()
         if not np.all(np.isfinite(norm)):
@@ -260,7 +260,7 @@ class LinearSVM(MarginClassifier):
         values += self.intercept_
         return values if finish is None else finish(values)
 
-    def _current(self, machine) -> dict[str, Any] | None:
+    def _current(self, machine, request) -> dict[str, Any] | None:
         """As in the base; a model of many machines has none before its end."""
         lanes = machine.problem.lanes
         if lanes != self._n_lanes():

@@ -142,15 +142,16 @@ class Kernel:
         return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
 
 
-def resolve_gamma(gamma: float | str, X: Any) -> float:
+def resolve_gamma(gamma: float | str, X: Any, weight: np.ndarray | None = None) -> float:
     """The number that gamma stands for, as in scikit-learn's SVC.
 
-    "scale" is ``1 / (n_features * X.var())`` (1 if the variance is zero), "auto" is ``1 / n_features``.
+    "scale" is ``1 / (n_features * X.var())`` (1 if the variance is zero), "auto" is ``1 / n_features``. Rows may have
+    weights, so that a row of weight 2 counts as two in the variance.
     """
     if gamma == "auto":
         return 1.0 / X.shape[1]
     if gamma == "scale":
-        variance = _variance(X)
+        variance = _variance(X, np.ones(X.shape[0]) if weight is None else weight / weight.max())
         scale = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
         if not np.isfinite(scale):
             raise ValueError(f"gamma='scale' overflows, as the variance of X is {variance:g}: scale the features up")
@@ -161,8 +162,7 @@ def resolve_gamma(gamma: float | str, X: Any) -> float:
 def squared_norms(X: Any) -> np.ndarray:
     """x . x of every row, in float64."""
     if sp.issparse(X):
-        squares = X.data.astype(np.float64) ** 2
-        return np.asarray(sp.csr_array((squares, X.indices, X.indptr), shape=X.shape).sum(axis=1)).ravel()
+        return sp.csr_array((X.data.astype(np.float64) ** 2, X.indices, X.indptr), shape=X.shape).sum(axis=1)
     return np.einsum("ij,ij->i", X, X, dtype=np.float64)
 
 
@@ -171,19 +171,26 @@ def mean_row(Y: np.ndarray) -> np.ndarray:
     return Y.mean(axis=0, dtype=np.float64)
 
 
-def _variance(X: Any) -> float:
+def _variance(X: Any, weight: np.ndarray) -> float:
     """X.var() over all entries, in float64: in two passes, as squares minus the mean would lose what they differ by."""
-    values = X.data if sp.issparse(X) else X.reshape(-1)
-    size = X.shape[0] * X.shape[1]
+    n_rows, n_features = X.shape
+    step = max(1, _VARIANCE_BYTES // (8 * n_features))
+    slabs = [slice(begin, begin + step) for begin in range(0, n_rows, step)]
+    size = n_features * float(weight.sum())
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = float(values.sum(dtype=np.float64)) / size
-        total = (size - len(values)) * mean * mean  # the zeros that a sparse array does not store
-        step = _VARIANCE_BYTES // 8
-        for begin in range(0, len(values), step):
-            total += float(np.sum((values[begin : begin + step].astype(np.float64) - mean) ** 2))
+        mean = sum(float(weight[slab] @ np.ravel(X[slab].sum(axis=1, dtype=np.float64))) for slab in slabs) / size
+        total = sum(float(weight[slab] @ _squared_distances(X[slab], mean)) for slab in slabs)
     if not np.isfinite(total):
         raise ValueError("gamma='scale' needs the variance of X, which overflows: scale the features down")
     return total / size
+
+
+def _squared_distances(X: Any, mean: float) -> np.ndarray:
+    """sum_j (x_ij - mean)^2 of every row."""
+    if not sp.issparse(X):
+        return ((X.astype(np.float64) - mean) ** 2).sum(axis=1)
+    stored = sp.csr_array(((X.data.astype(np.float64) - mean) ** 2, X.indices, X.indptr), shape=X.shape)
+    return stored.sum(axis=1) + (X.shape[1] - np.diff(X.indptr)) * (mean * mean)
 
 
 def _products(X: Any, Y: Any) -> np.ndarray:
