@@ -123,7 +123,7 @@ void check_examples(Index n, const In<double> &cap, const In<std::int32_t> &labe
 }
 
 PyMachine block_machine(nb::object store, const std::vector<Index> &groups, const std::string &formulation, Index lanes,
-                        In<std::int32_t> label, In<double> cap, Index working_set, std::uint64_t seed) {
+                        In<std::int32_t> label, In<double> cap, Index working_set, bool shrinking, std::uint64_t seed) {
   const mm::Formulation f = formulation_of(formulation);
   if (lanes < 1) throw nb::value_error("a machine needs at least one lane");
   if (lanes < 2 && f != mm::Formulation::one_vs_rest) throw nb::value_error("this formulation needs at least two lanes");
@@ -135,7 +135,7 @@ PyMachine block_machine(nb::object store, const std::vector<Index> &groups, cons
         mm::StoreView<T> view = view_of(s, groups);
         check_examples(view.n(), cap, label);
         return {store, std::make_unique<mm::KernelBlock<T>>(std::move(view), f, lanes, copied(label), copied(cap),
-                                                            working_set, seed)};
+                                                            working_set, shrinking, seed)};
       },
       nb::cast<const PyStore &>(store).store);
 }
@@ -214,7 +214,7 @@ void define_kernel_machines(nb::module_ &m) {
 
   nb::class_<PyMachine>(m, "KernelMachine", "A machine that keeps the scores of its examples.")
       .def_static("block", &block_machine, "store"_a, "groups"_a, "formulation"_a, "lanes"_a, "label"_a, "cap"_a,
-                  "working_set"_a, "seed"_a, "Exact steps on working sets, no free bias (kernel_block.hpp).")
+                  "working_set"_a, "shrinking"_a, "seed"_a, "Exact steps on working sets, no free bias (kernel_block.hpp).")
       .def_static("smo", &smo_machine, "store"_a, "groups"_a, "sign"_a, "cap"_a, "working_set"_a,
                   "Binary SMO on working sets, with a free bias (smo.hpp).")
       .def(

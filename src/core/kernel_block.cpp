@@ -12,7 +12,7 @@ constexpr int kPlainPasses = 30;
 constexpr int kShrunkPasses = 5;        // between full ones
 // Accelerated passes: kappa starts at a multiple of the root of the mean of C K(x, x).
 constexpr double kKappa = 0.3, kKappaFalls = 0.3, kKappaRises = 1.5;
-constexpr int kStages = 100;
+constexpr double kWorkOfStages = 2e8; // about 50 ms
 constexpr int kShrunkOfStage = 2;
 constexpr int kStagesOfCheck = 5;  // between looks at f
 constexpr int kStagesOfTrust = 10; // before a rise of f counts
@@ -20,10 +20,12 @@ constexpr int kStagesOfTrust = 10; // before a rise of f counts
 
 template <class T>
 KernelBlock<T>::KernelBlock(StoreView<T> rows, Formulation formulation, Index lanes, std::vector<std::int32_t> label,
-                            std::vector<double> cap, Index working_set, std::uint64_t seed)
+                            std::vector<double> cap, Index working_set, bool shrinking, std::uint64_t seed)
     : WorkingSetMachine<T>(std::move(rows), lanes, std::move(cap), working_set > 0 ? working_set : kWorkingSet),
       formulation_(formulation), label_(std::move(label)), violation_(label_.size()),
-      workspace_(static_cast<std::size_t>(workspace_size(lanes))), random_(seed) {
+      workspace_(static_cast<std::size_t>(workspace_size(lanes))), random_(seed), shrinking_(shrinking) {
+  const double q = static_cast<double>(this->most_), pass = q * (8 * static_cast<double>(lanes) + 2 * q);
+  stages_ = static_cast<int>(std::clamp(kWorkOfStages / ((1 + kShrunkOfStage) * pass), 10.0, 100.0));
   double sum = 0;
   for (std::size_t i = 0; i < label_.size(); ++i) sum += this->cap_[i] * this->curvature_[i];
   kappa_ = kKappa * std::sqrt(sum / std::max<double>(1, static_cast<double>(label_.size())));
@@ -136,7 +138,7 @@ template <class T> bool KernelBlock<T>::solve() {
 template <class T> void KernelBlock<T>::plain_passes(Working &w) {
   int since_full = kShrunkPasses;
   for (int pass = 0; pass < kPlainPasses; ++pass) {
-    const bool whole = since_full >= kShrunkPasses;
+    const bool whole = !shrinking_ || since_full >= kShrunkPasses;
     const bool nothing = w.pass(*this, whole, 1);
     since_full = whole ? 0 : nothing ? kShrunkPasses : since_full + 1;
     if (whole && nothing) {
@@ -167,10 +169,10 @@ template <class T> void KernelBlock<T>::accelerated_passes(Working &w) {
     return f;
   };
   double lowest = look();
-  for (int stage = 1; stage <= kStages; ++stage) {
+  for (int stage = 1; stage <= stages_; ++stage) {
     w.pass(*this, true, 1 / lambda);
-    for (int shrunk = 0; shrunk < kShrunkOfStage; ++shrunk)
-      if (w.pass(*this, false, 1 / lambda)) break;
+    for (int more = 0; more < kShrunkOfStage; ++more)
+      if (w.pass(*this, !shrinking_, 1 / lambda)) break;
     for (std::size_t t = 0; t < z.size(); ++t) {
       v[t] = lambda * w.scores[t] - kappa_ * z[t];
       const double next = w.scores[t] + beta * (w.scores[t] - previous[t]);
@@ -188,7 +190,7 @@ template <class T> void KernelBlock<T>::accelerated_passes(Working &w) {
       break;
     }
     if (*std::max_element(w.violation.begin(), w.violation.end()) <= w.threshold) break;
-    if (stage == kStages) kappa_ *= kKappaRises;
+    if (stage == stages_) kappa_ *= kKappaRises;
   }
   w.alpha = best;
 }

@@ -16,7 +16,7 @@ namespace mm {
 template <class T> class KernelBlock final : public WorkingSetMachine<T> {
 public:
   KernelBlock(StoreView<T> rows, Formulation formulation, Index lanes, std::vector<std::int32_t> label,
-              std::vector<double> cap, Index working_set, std::uint64_t seed);
+              std::vector<double> cap, Index working_set, bool shrinking, std::uint64_t seed);
 
 private:
   void select() override;
@@ -34,7 +34,9 @@ private:
   std::vector<std::int32_t> label_;
   std::vector<double> violation_, workspace_;
   Random random_;
-  double kappa_; // of the accelerated passes
+  bool shrinking_; // whether passes over the set may leave out examples at rest
+  int stages_;     // of accelerated passes, at most
+  double kappa_;
 };
 
 } // namespace mm

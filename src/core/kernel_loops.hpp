@@ -37,32 +37,35 @@ template <class T> inline void add_multiple(double factor, const T *row, Index n
   for (; j < n; ++j) out[j] += factor * static_cast<double>(row[j]);
 }
 
-// out[j] += sum_p factor[p] * tile[p][j] for j in [begin, end). The sum is taken in the precision of the tiles, in
-// registers: its rounding is that of the kernel values themselves.
-template <class T>
-void add_tiles(const T *const *tile, const double *factor, Index count, Index begin, Index end, double *out) {
+// scores += K' change for a few kernel rows, in panels of columns: long enough that the memory is read in long pieces,
+// short enough that the sums of all lanes stay in the first-level cache. They are taken in the precision of the tiles,
+// whose rounding they share.
+template <class T> void add_tiles(const TileChanges<T> &c, Index columns, Index lanes, double *scores, Index ld) {
   using V = typename VectorOf<T>::type;
-  constexpr Index width = VectorOf<T>::width, together = 8;
-  Index j = begin;
-  for (; j + together * width <= end; j += together * width) {
-    V sum[together] = {};
-    for (Index p = 0; p < count; ++p) {
-      const T *row = tile[p] + j;
-      const T c = static_cast<T>(factor[p]);
-      for (int v = 0; v < together; ++v) sum[v] += c * load<V>(row + v * width);
+  constexpr Index width = VectorOf<T>::width, together = 8, piece = width * together;
+  constexpr Index ahead = 4, line = 64 / sizeof(T); // rows that are called for early
+  for (Index begin = 0; begin < columns; begin += kTilePanel) {
+    const Index size = columns - begin < kTilePanel ? columns - begin : kTilePanel, whole = size / piece * piece;
+    for (Index t = 0; t < lanes * kTilePanel; ++t) c.workspace[t] = 0;
+    for (Index p = 0; p < c.count; ++p) {
+      const T *const tile = c.tile[p] + begin;
+      if (p + ahead < c.count)
+        for (Index t = 0; t < size; t += line) __builtin_prefetch(c.tile[p + ahead] + begin + t);
+      for (Index j = 0; j < whole; j += piece) {
+        V row[together];
+        for (int v = 0; v < together; ++v) row[v] = load<V>(tile + j + v * width);
+        for (Index t = c.first[p]; t < c.first[p + 1]; ++t) {
+          T *const sums = c.workspace + c.lane[t] * kTilePanel + j;
+          const T factor = c.change[t];
+          for (int v = 0; v < together; ++v) store(sums + v * width, load<V>(sums + v * width) + factor * row[v]);
+        }
+      }
+      for (Index t = c.first[p]; t < c.first[p + 1]; ++t)
+        for (Index j = whole; j < size; ++j) c.workspace[c.lane[t] * kTilePanel + j] += c.change[t] * tile[j];
     }
-    T sums[together * width];
-    for (int v = 0; v < together; ++v) store(sums + v * width, sum[v]);
-    for (Index t = 0; t < together * width; t += 8) {
-      const Eight e = load_eight(sums + t);
-      store(out + j + t, load<Double4>(out + j + t) + e.low);
-      store(out + j + t + 4, load<Double4>(out + j + t + 4) + e.high);
-    }
-  }
-  for (; j < end; ++j) {
-    T sum = 0;
-    for (Index p = 0; p < count; ++p) sum += static_cast<T>(factor[p]) * tile[p][j];
-    out[j] += static_cast<double>(sum);
+    for (Index m = 0; m < lanes; ++m)
+      for (Index j = 0; j < size; ++j)
+        scores[m * ld + begin + j] += static_cast<double>(c.workspace[m * kTilePanel + j]);
   }
 }
 

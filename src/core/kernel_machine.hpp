@@ -33,6 +33,7 @@ public:
 
 // Multiply-adds of a GEMM that one call may spend on kernel values.
 inline constexpr double kWorkOfCall = 2e9;
+inline constexpr Index kValuesOfSet = 100'000'000;
 
 // The examples of a machine: the columns of one or two groups of a store. Local example i is a row of the store.
 template <class T> class StoreView {
@@ -52,18 +53,17 @@ public:
   }
   double diagonal(Index i) const { return store_->source().diagonal()[static_cast<std::size_t>(store_row(i))]; }
 
-  // How many rows one call may compute, and how many fit into half of the store.
+  double cost_of_value() const { return store_->source().cost_of_value(); }
+  // How many rows one call may compute, and how many a working set may have: they must fit into half of the store, and
+  // their effect on all scores into one call.
   Index rows_of_call() const {
-    const double cost = static_cast<double>(n()) * store_->source().cost_of_value();
+    const double cost = static_cast<double>(n()) * cost_of_value();
     return std::max<Index>(16, static_cast<Index>(kWorkOfCall / std::max(cost, 1.0)));
   }
-  Index rows_of_store() const {
-    return std::max<Index>(2, static_cast<Index>(store_->budget() / 2 / (sizeof(T) * static_cast<std::size_t>(std::max<Index>(n(), 1)))));
-  }
-
-  bool stored(Index i) const {
-    const Index row = store_row(i);
-    return std::all_of(groups_.begin(), groups_.end(), [&](Index g) { return store_->holds(row, g); });
+  Index rows_of_set() const {
+    const Index size = std::max<Index>(n(), 1);
+    const Index stored = static_cast<Index>(store_->budget() / 2 / (sizeof(T) * static_cast<std::size_t>(size)));
+    return std::max<Index>(2, std::min(stored, std::max<Index>(32, kValuesOfSet / size)));
   }
 
   // tiles[s * stride + r] <- part s of the kernel row of local example i[r].
@@ -91,33 +91,28 @@ public:
       for (Index c = 0; c < r; ++c) out[r * count + c] = out[c * count + r];
   }
 
-  // scores += sum_r factor[r] * kernel row r, for the rows of `which`.
-  void add(const std::vector<std::vector<Index>> &which, const std::vector<std::vector<double>> &factor,
-           const Tile *tiles, Index stride, double *scores, Index ld) const {
-    constexpr Index panel = 128; // columns at a time, so that all lanes find the tiles in cache
-    constexpr Index line = 64 / sizeof(T);
-    const Index lanes = static_cast<Index>(which.size());
-    std::vector<const T *> pointers;
-    for (std::size_t s = 0; s < groups_.size(); ++s) {
-      pointers.clear();
-      std::vector<std::size_t> begin{0};
-      for (const std::vector<Index> &rows : which) {
-        for (const Index r : rows) pointers.push_back(tiles[static_cast<Index>(s) * stride + r].get());
-        begin.push_back(pointers.size());
-      }
-      const Index size = offset_[s + 1] - offset_[s];
-      for (Index at = 0; at < size; at += panel)
-        for (std::size_t m = 0; m < which.size(); ++m) {
-          // Between the lanes, the next panel is called for, a share of the tiles at a time.
-          const Index share = static_cast<Index>(m) * stride;
-          for (Index r = share / lanes; r < (share + stride) / lanes; ++r)
-            if (const T *const row = tiles[static_cast<Index>(s) * stride + r].get(); at + 2 * panel <= size)
-              for (Index j = at + panel; j < at + 2 * panel; j += line) __builtin_prefetch(row + j, 0, 2);
-          if (!which[m].empty())
-            kernels().loops<T>().add_tiles(pointers.data() + begin[m], factor[m].data(),
-                                           static_cast<Index>(which[m].size()), at, std::min(size, at + panel),
-                                           scores + static_cast<Index>(m) * ld + offset_[s]);
+  // scores += K' change, `change` being the tiles' examples x lanes, change_stride apart.
+  void add(const double *change, Index change_stride, Index lanes, const Tile *tiles, Index stride, double *scores,
+           Index ld) const {
+    std::vector<Index> first{0}, moved;
+    std::vector<std::int32_t> lane;
+    std::vector<T> changes, workspace(static_cast<std::size_t>(lanes * kTilePanel));
+    for (Index r = 0; r < stride; ++r) {
+      for (Index m = 0; m < lanes; ++m)
+        if (const double c = change[r * change_stride + m]; c != 0) {
+          lane.push_back(static_cast<std::int32_t>(m));
+          changes.push_back(static_cast<T>(c));
         }
+      if (static_cast<Index>(lane.size()) == first.back()) continue;
+      moved.push_back(r);
+      first.push_back(static_cast<Index>(lane.size()));
+    }
+    std::vector<const T *> pointers(moved.size());
+    for (std::size_t s = 0; s < groups_.size(); ++s) {
+      for (std::size_t p = 0; p < moved.size(); ++p) pointers[p] = tiles[static_cast<Index>(s) * stride + moved[p]].get();
+      const TileChanges<T> work{pointers.data(), static_cast<Index>(moved.size()), first.data(), lane.data(),
+                                changes.data(),  workspace.data()};
+      kernels().loops<T>().add_tiles(work, offset_[s + 1] - offset_[s], lanes, scores + offset_[s], ld);
     }
   }
 

@@ -100,9 +100,20 @@ struct Swept {
   Index updates;
 };
 
+// Changes of duals and the kernel rows that they move the scores by: entries first[p]..first[p + 1] are those of row p.
+template <class T> struct TileChanges {
+  const T *const *tile;
+  Index count;
+  const Index *first;
+  const std::int32_t *lane;
+  const T *change;
+  T *workspace; // kTilePanel values a lane
+};
+inline constexpr Index kTilePanel = 256; // columns
+
 template <class T> struct KernelLoops {
   void (*values)(const T *product, const T *norm, T own, Index n, const KernelFunction &, T *out);
-  void (*add_tiles)(const T *const *tile, const double *factor, Index count, Index begin, Index end, double *out);
+  void (*add_tiles)(const TileChanges<T> &, Index columns, Index lanes, double *scores, Index ld);
   void (*sweep[3])(const KernelExamples &, const T *K, double *scores, const std::int32_t *order, Index count,
                    double scale, double threshold, Swept &);
   Index (*smo)(const T *K, Index q, const double *curvature, const double *upper, const double *lower, double *a,

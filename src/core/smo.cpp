@@ -7,14 +7,18 @@
 namespace mm {
 
 namespace {
-constexpr Index kWorkingSet = 128;
+constexpr Index kWorkingSet = 128, kWorkingSetOfCostly = 256;
+constexpr double kCostly = 150; // values that cost more than this are computed faster in larger blocks
 constexpr double kInnerReduction = 0.1; // of the violation
 constexpr Index kStepsOfCall = 20000;
 } // namespace
 
 template <class T>
 Smo<T>::Smo(StoreView<T> rows, std::vector<std::int32_t> sign, std::vector<double> cap, Index working_set)
-    : WorkingSetMachine<T>(std::move(rows), 1, std::move(cap), working_set > 0 ? working_set : kWorkingSet),
+    : WorkingSetMachine<T>(rows, 1, std::move(cap),
+                           working_set > 0                    ? working_set
+                           : rows.cost_of_value() > kCostly ? kWorkingSetOfCostly
+                                                              : kWorkingSet),
       upper_(sign.size()), lower_(sign.size()), v_(sign.size()) {
   for (std::size_t i = 0; i < sign.size(); ++i) (sign[i] > 0 ? upper_[i] : lower_[i]) = sign[i] * this->cap_[i];
 }

@@ -9,7 +9,7 @@ constexpr double kLeastCurvature = 1e-12; // kernels that are not positive defin
 template <class T>
 WorkingSetMachine<T>::WorkingSetMachine(StoreView<T> rows, Index lanes, std::vector<double> cap, Index working_set)
     : rows_(std::move(rows)), n_(rows_.n()), lanes_(lanes), stride_(padded(lanes, 4)),
-      most_(std::min({working_set, rows_.rows_of_store(), n_})), cap_(std::move(cap)) {
+      most_(std::min({working_set, rows_.rows_of_set(), n_})), cap_(std::move(cap)) {
   const std::size_t n = static_cast<std::size_t>(n_);
   for (Index i = 0; i < n_; ++i) curvature_.push_back(std::max(rows_.diagonal(i), kLeastCurvature));
   alpha_.resize(n * static_cast<std::size_t>(stride_));
@@ -77,15 +77,7 @@ template <class T> bool WorkingSetMachine<T>::fetch() {
 }
 
 template <class T> void WorkingSetMachine<T>::add(const double *change) {
-  std::vector<std::vector<Index>> which(static_cast<std::size_t>(lanes_));
-  std::vector<std::vector<double>> factor(which.size());
-  for (std::size_t r = 0; r < set_.size(); ++r)
-    for (std::size_t m = 0; m < which.size(); ++m)
-      if (const double moved = change[r * static_cast<std::size_t>(stride_) + m]; moved != 0) {
-        which[m].push_back(static_cast<Index>(r));
-        factor[m].push_back(moved);
-      }
-  rows_.add(which, factor, tiles_.data(), static_cast<Index>(set_.size()), scores_.data(), n_);
+  rows_.add(change, stride_, lanes_, tiles_.data(), static_cast<Index>(set_.size()), scores_.data(), n_);
 }
 
 template class WorkingSetMachine<float>;

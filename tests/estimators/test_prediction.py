@@ -35,6 +35,19 @@ def machine_scores(model, X):
 # Scores
 
 
+@every_formulation
+def test_order_and_duplicates_of_sparse_entries_do_not_matter(models, formulation):
+    """Every entry in two halves, in reverse order."""
+    X, _ = blobs(4, seed=3)
+    n_rows, n_features = X.shape
+    columns = np.tile(np.repeat(np.arange(n_features)[::-1], 2), n_rows)
+    halves = np.repeat(X[:, ::-1], 2, axis=1).ravel() / 2
+    odd = sp.csr_array((halves, columns, np.arange(n_rows + 1) * 2 * n_features), shape=X.shape)
+    assert not odd.has_canonical_format
+    model = models[formulation, 4]
+    np.testing.assert_allclose(model.decision_function(odd), model.decision_function(X), rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(

@@ -21,10 +21,10 @@ def store_of(X, kind="linear", gamma=1.0, dtype=np.float64, groups=None, budget=
     return _core.KernelStore.dense(X, kind, gamma, 0.0, 3, 0.0, gemm, groups, budget)
 
 
-def block(problem, store, groups=(0,), working_set=0, seed=0):
+def block(problem, store, groups=(0,), working_set=0, shrinking=True, seed=0):
     label = problem.label.astype(np.int32)
     return _core.KernelMachine.block(
-        store, list(groups), problem.policy, problem.lanes, label, problem.cap, working_set, seed
+        store, list(groups), problem.policy, problem.lanes, label, problem.cap, working_set, shrinking, seed
     )
 
 
@@ -89,11 +89,12 @@ def feasible(problem, a):
     return bool(good and np.all(others >= -cap))
 
 
+@pytest.mark.parametrize("shrinking", [True, False])
 @pytest.mark.parametrize("working_set", [0, 2, 7])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_linear_kernel_is_the_quadratic_program(policy, working_set):
+def test_linear_kernel_is_the_quadratic_program(policy, working_set, shrinking):
     problem = problem_of(policy)
-    machine = block(problem, store_of(problem.X), working_set=working_set)
+    machine = block(problem, store_of(problem.X), working_set=working_set, shrinking=shrinking)
     told = run(machine)
     best, _ = optimum(problem)
     assert told.primal == pytest.approx(best, rel=1e-6)
@@ -260,6 +261,7 @@ def test_what_a_machine_refuses(message):
         label=np.zeros(10, dtype=np.int32),
         cap=np.ones(10),
         working_set=0,
+        shrinking=True,
         seed=0,
     )
     with pytest.raises(ValueError, match=message):

@@ -1,4 +1,4 @@
-"""The store of kernel rows: right values whatever X is, groups, least recently used rows leave, bad input is refused."""
+"""The store of kernel rows: right values whatever X is, groups, who leaves when the budget is spent, refusals."""
 
 import numpy as np
 import pytest

@@ -22,7 +22,7 @@ if _FORCED and not _core.use_instruction_set(_FORCED):
     )
 
 
-def as_rows(X: Any, intercept: float = 0.0, *, many_passes: bool = False) -> _core.Rows:
+def as_rows(X: Any, intercept: float = 0.0, *, many_passes: bool = False, only_scored: bool = False) -> _core.Rows:
     """Rows over the memory of X.
 
     Parameters
@@ -35,6 +35,9 @@ def as_rows(X: Any, intercept: float = 0.0, *, many_passes: bool = False) -> _co
         Value of a constant feature that follows the columns of X; 0 for none.
     many_passes : bool
         Whether the rows will be read often enough to prepare for it.
+    only_scored : bool
+        Whether CSR rows, checked already, will only be multiplied with weights: then neither the order of their entries
+        nor duplicates matter.
 
     Raises
     ------
@@ -42,7 +45,8 @@ def as_rows(X: Any, intercept: float = 0.0, *, many_passes: bool = False) -> _co
         If X is CSR and broken: a column out of range or a decreasing indptr.
     """
     if sp.issparse(X):
-        X = canonical(X)
+        if not only_scored or X.indices.dtype != X.indptr.dtype:
+            X = canonical(X)
         return _core.Rows.csr(X.data, X.indices, X.indptr, X.shape[1], intercept)
     if (X.shape[1] > 1 and X.strides[1] != X.itemsize) or X.strides[0] % X.itemsize:
         X = np.ascontiguousarray(X)

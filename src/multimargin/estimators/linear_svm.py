@@ -256,7 +256,7 @@ class LinearSVM(MarginClassifier):
         self._hold(trained.W)
 
     def _decisions(self, X, finish) -> np.ndarray:
-        values = scores(as_rows(X), self._weights(), len(self.coef_), n_threads(self.n_jobs))
+        values = scores(as_rows(X, only_scored=True), self._weights(), len(self.coef_), n_threads(self.n_jobs))
         values += self.intercept_
         return values if finish is None else finish(values)
 

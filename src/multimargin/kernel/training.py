@@ -7,8 +7,9 @@ certificate float32 does not carry are trained on in float64.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,7 @@ class Result:
     dual: float
     worst_gap: float
     sampled: np.ndarray  # scores of the sample's examples
+    converged: bool
 
 
 def train(request: KernelRequest) -> KernelTrained:
@@ -130,6 +132,7 @@ class _Training:
         self.results: dict[int, Result] = {}
         self.outcome = Outcome(fields=KERNEL_HISTORY)
         self.counts = np.zeros(3, dtype=np.int64)
+        self.started = time.perf_counter()
 
     def _tasks(self) -> Iterator[Task]:
         request, k = self.request, self.request.n_classes
@@ -166,9 +169,11 @@ class _Training:
             threads = 1 if len(self.tasks) > 1 else request.n_threads
             with threadpool_limits(limits=threads, user_api="blas"):
                 self._train(range(len(self.tasks)), single, start)
-                distrusted = self._distrusted() if single else []
-                if distrusted and self.outcome.stopped_by == "converged":
-                    self._train(distrusted, False, self._dual_coef()[self.rows])
+                if single and self.outcome.stopped_by in ("converged", "precision"):
+                    again = self._distrusted()
+                    if again:
+                        self.outcome.converged, self.outcome.stopped_by = True, "converged"
+                        self._train(again, False, self._dual_coef()[self.rows])
         except KeyboardInterrupt as interrupt:
             raise Interrupted(self._trained()) from interrupt
         return self._trained()
@@ -185,13 +190,16 @@ class _Training:
             single_precision=single,
         )
         before = self.counts.copy()
+        limits = request.limits
+        if limits.time_limit is not None:  # what is left of it
+            limits = replace(limits, time_limit=limits.time_limit - (time.perf_counter() - self.started))
 
         def collect(position: int, machine: KernelMachine) -> None:
             self.counts = before + store.counts()
             self._collect(which[position], machine)
 
         machines = (self._machine(self.tasks[position], store, start, position) for position in which)
-        solve(machines, collect, request.limits, min(request.n_threads, len(which)), request.observers, self.outcome)
+        solve(machines, collect, limits, min(request.n_threads, len(which)), request.observers, self.outcome)
 
     def _machine(
         self, task: Task, store: _core.KernelStore, start: sp.csr_array | None, position: int
@@ -204,7 +212,15 @@ class _Training:
         else:
             problem, seed = task.problem, request.seed + position
             core = _core.KernelMachine.block(
-                store, task.groups, problem.policy, problem.lanes, task.label, cap, working_set, seed
+                store,
+                task.groups,
+                problem.policy,
+                problem.lanes,
+                task.label,
+                cap,
+                working_set,
+                request.shrinking,
+                seed,
             )
         if start is not None:
             core.set_duals(np.ascontiguousarray(start[task.examples, task.columns].toarray()))
@@ -216,7 +232,13 @@ class _Training:
         core = machine.core
         in_task, _ = self._sample_of(self.tasks[position])
         self.results[position] = Result(
-            core.duals(), core.bias, machine.primal, machine.dual, machine.worst_gap, core.scores(in_task)
+            core.duals(),
+            core.bias,
+            machine.primal,
+            machine.dual,
+            machine.worst_gap,
+            core.scores(in_task),
+            machine.converged,
         )
 
     # float32 against float64
@@ -229,7 +251,7 @@ class _Training:
         return in_task.astype(np.int64), in_sample
 
     def _distrusted(self) -> list[int]:
-        """Machines of which float32 may have changed an objective by more than a share of ``tol``."""
+        """Machines that float32 kept from converging, or whose objective it may have changed by a share of ``tol``."""
         request = self.request
         duals = self._dual_coef()
         support = np.flatnonzero(np.diff(duals.indptr))
@@ -245,7 +267,7 @@ class _Training:
             _, in_sample = self._sample_of(task)
             error = np.abs(scores[in_sample][:, task.columns] - result.sampled).max(initial=0.0)
             felt = float((self.cap[task.examples] * (result.duals != 0).any(axis=1)).sum())
-            if error * felt > _ALLOWED * request.tol * abs(result.primal):
+            if not result.converged or error * felt > _ALLOWED * request.tol * abs(result.primal):
                 distrusted.append(position)
         return distrusted
 
