@@ -4,36 +4,14 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
-#include <cmath>
 #include <cstring>
-#include <variant>
 
-#include "bindings.hpp"
+#include "bindings_kernel.hpp"
 #include "kernel_block.hpp"
 #include "pair_batch.hpp"
 #include "smo.hpp"
 
 namespace {
-
-template <class T> using Store = std::shared_ptr<mm::RowStore<T>>;
-
-// A store with the Python objects that its source reads.
-struct PyStore {
-  std::variant<Store<float>, Store<double>> store;
-  std::vector<nb::object> owners;
-
-  Index n() const {
-    return std::visit([](const auto &s) { return s->n(); }, store);
-  }
-  Index n_groups() const {
-    return std::visit([](const auto &s) { return s->n_groups(); }, store);
-  }
-};
-
-struct PyMachine {
-  nb::object store;
-  std::unique_ptr<mm::KernelMachine> machine;
-};
 
 mm::KernelFunction function_of(const std::string &kind, double gamma, double coef0, int degree, double bias) {
   using Kind = mm::KernelFunction::Kind;
@@ -106,21 +84,6 @@ PyStore sparse_store(nb::object rows, bool single_precision, const std::string &
   const mm::KernelFunction function = function_of(kind, gamma, coef0, degree, bias);
   if (single_precision) return store_of<float>(mm::sparse_source<float>(r, function), group_begin, budget, {rows});
   return store_of<double>(mm::sparse_source<double>(r, function), group_begin, budget, {rows});
-}
-
-// The examples of a machine, checked: one or two groups, and one entry of `per_example` arrays for each example.
-template <class T> mm::StoreView<T> view_of(const Store<T> &store, const std::vector<Index> &groups) {
-  if (groups.empty() || groups.size() > 2) throw nb::value_error("a machine has one or two groups of examples");
-  for (const Index g : groups)
-    if (g < 0 || g >= store->n_groups()) throw nb::value_error("no such group of examples");
-  return mm::StoreView<T>(store, groups);
-}
-
-void check_examples(Index n, const In<double> &cap, const In<std::int32_t> &label) {
-  if (static_cast<Index>(cap.shape(0)) != n || static_cast<Index>(label.shape(0)) != n)
-    throw nb::value_error("labels and caps must be one for each example");
-  for (Index i = 0; i < n; ++i)
-    if (!(cap.data()[i] > 0) || !std::isfinite(cap.data()[i])) throw nb::value_error("caps must be positive and finite");
 }
 
 PyMachine block_machine(nb::object store, const std::vector<Index> &groups, const std::string &formulation, Index lanes,
@@ -268,7 +231,8 @@ void define_kernel_machines(nb::module_ &m) {
       .def_ro("dual", &mm::Round::dual)
       .def_ro("worst_gap", &mm::Round::worst_gap);
 
-  nb::class_<PyMachine>(m, "KernelMachine", "A machine that keeps the scores of its examples.")
+  nb::class_<PyMachine> machine(m, "KernelMachine", "A machine that keeps the scores of its examples.");
+  machine
       .def_static("block", &block_machine, "store"_a, "groups"_a, "formulation"_a, "lanes"_a, "label"_a, "cap"_a,
                   "working_set"_a, "shrinking"_a, "seed"_a, "Exact steps on working sets, no free bias (kernel_block.hpp).")
       .def_static("smo", &smo_machine, "store"_a, "groups"_a, "sign"_a, "cap"_a, "working_set"_a,
@@ -353,4 +317,5 @@ void define_kernel_machines(nb::module_ &m) {
              return std::visit([](const auto &b) { return entries_of(b->scores()); }, self.batch);
            },
            "Pair, index in the sample and score, of the sample's rows that a pair has.");
+  define_decomposition(m, machine);
 }

@@ -1,8 +1,10 @@
 // Compiled once for each instruction set, with MM_ISA naming it (see CMakeLists.txt).
+#include "decomposition_loops.hpp"
 #include "epoch.hpp"
 #include "kernel_functions.hpp"
 #include "kernel_loops.hpp"
 #include "weight_kernels.hpp"
+#include "window_loops.hpp"
 
 #define MM_JOIN_(a, b) a##b
 #define MM_JOIN(a, b) MM_JOIN_(a, b)
@@ -16,7 +18,9 @@ template <class T> KernelLoops<T> kernel_loops() {
   return {kernel_values<T>,
           add_tiles<T>,
           {sweep<CrammerSinger<false>, T>, sweep<WestonWatkins<false>, T>, sweep<OneVsRest<false>, T>},
-          smo<T>};
+          smo<T>,
+          spread<T>,
+          spread_windowed<T>};
 }
 } // namespace MM_ISA
 
@@ -39,6 +43,11 @@ const Kernels &MM_JOIN(kernels_, MM_ISA)() {
       MM_ISA::norms,
       MM_ISA::extrapolate,
       {scan<CrammerSinger<false>>, scan<WestonWatkins<false>>, scan<OneVsRest<false>>},
+      {worth<kkt>, worth<amg>, worth<bmg>},
+      {step<exact>, step<fixed_point>, step<smo_like>, step<basic_smo>},
+      next_wider,
+      widest,
+      next_beyond,
       kernel_loops<float>(),
       kernel_loops<double>(),
   };

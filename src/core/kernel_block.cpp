@@ -211,7 +211,7 @@ template <class T> Round KernelBlock<T>::certified() {
     const double primal = 0.5 * quadratic[at] + loss[at], f = 0.5 * quadratic[at] + dual[at];
     round.primal += primal;
     round.dual -= f;
-    round.worst_gap = std::max(round.worst_gap, (primal + f) / std::max(std::abs(primal), 1e-300));
+    round.judge(primal + f, primal);
   }
   return round;
 }

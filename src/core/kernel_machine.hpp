@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -17,6 +19,16 @@ struct Round {
   Index visited = 0;      // examples of the working set
   double primal = 0, dual = 0;
   double worst_gap = 0;   // relative, of the worst part
+
+  // Take the gap of a part into account. Values that are not finite prove nothing, and never will.
+  void judge(double gap, double of_primal) {
+    if (!std::isfinite(gap) || !std::isfinite(of_primal)) {
+      worst_gap = std::numeric_limits<double>::infinity();
+      stuck = true;
+    } else {
+      worst_gap = std::max(worst_gap, gap / std::max(std::abs(of_primal), 1e-300));
+    }
+  }
 };
 
 class KernelMachine {
@@ -64,6 +76,11 @@ public:
     const Index size = std::max<Index>(n(), 1);
     const Index stored = static_cast<Index>(store_->budget() / 2 / (sizeof(T) * static_cast<std::size_t>(size)));
     return std::max<Index>(2, std::min(stored, std::max<Index>(32, kValuesOfSet / size)));
+  }
+
+  bool stored(Index i) const {
+    const Index row = store_row(i);
+    return std::all_of(groups_.begin(), groups_.end(), [&](Index g) { return store_->holds(row, g); });
   }
 
   // tiles[s * stride + r] <- part s of the kernel row of local example i[r].

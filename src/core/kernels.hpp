@@ -7,6 +7,7 @@
 namespace mm {
 
 enum class Formulation : int { crammer_singer, weston_watkins, one_vs_rest };
+enum class Step : int { exact, fixed_point, smo, basic_smo }; // of the decomposition of Crammer-Singer
 
 // The examples of a block, as the hot loops see them. An example is a row of X with a label and a cap;
 // rows without influence (zero norm or zero cap) are no examples.
@@ -111,6 +112,29 @@ template <class T> struct TileChanges {
 };
 inline constexpr Index kTilePanel = 256; // columns
 
+// One example of the decomposition methods (see decomposition_loops.hpp).
+struct Worth {
+  double value;               // by which it is selected
+  double top, low;            // of its gradients: largest, and smallest over the duals below their cap
+};
+
+struct Stepped {
+  double gain;                // of the step, 0: none was found
+  const double *next;         // the new duals
+};
+
+template <class T> struct Changed {
+  const T *row;               // of the kernel
+  const double *by;           // change of the duals in every lane
+};
+
+// Between which bounds the scores of every example are (see window_loops.hpp).
+struct Windows {
+  static constexpr signed char above = 1, below = 2, less = 4;
+  const signed char *state;   // lanes x n: how the lane counts
+  double *top, *low;
+};
+
 template <class T> struct KernelLoops {
   void (*values)(const T *product, const T *norm, T own, Index n, const KernelFunction &, T *out);
   void (*add_tiles)(const TileChanges<T> &, Index columns, Index lanes, double *scores, Index ld);
@@ -118,6 +142,9 @@ template <class T> struct KernelLoops {
                    double scale, double threshold, Swept &);
   Index (*smo)(const T *K, Index q, const double *curvature, const double *upper, const double *lower, double *a,
                double *v, double tolerance, Index most);
+  void (*spread)(const Changed<T> *changed, Index count, Index lanes, Index n, double *scores, Index ld);
+  void (*spread_windowed)(const Changed<T> *changed, Index count, Index lanes, Index n, double *scores, Index ld,
+                          const Windows &);
 };
 
 struct Kernels {
@@ -138,6 +165,11 @@ struct Kernels {
   void (*extrapolate)(void *W, void *Z, void *previous, bool single_precision, Index size, double beta, double kappa,
                       double next_kappa);
   void (*scan[3])(const KernelExamples &, const double *scores, Index begin, Index end, Scanned &); // [formulation]
+  Worth (*worth[3])(const KernelExamples &, const double *scores, Index i); // kkt, amg, bmg
+  Stepped (*step[4])(const KernelExamples &, const double *scores, Index i, double accuracy); // [Step]
+  Index (*next_wider)(const Windows &, const signed char *among, Index from, Index n, double than);
+  Index (*widest)(const Windows &, const signed char *among, Index n);
+  Index (*next_beyond)(const Windows &, const double *own, Index from, Index n, double than);
   KernelLoops<float> of_float;
   KernelLoops<double> of_double;
 

@@ -92,6 +92,11 @@ public:
     }
   }
 
+  bool holds(Index row, Index group) const {
+    const std::lock_guard lock(mutex_);
+    return tiles_.contains(key(row, group));
+  }
+
   // A whole row, where there is but one group.
   Tile row(Index i) {
     Tile tile;

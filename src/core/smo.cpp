@@ -96,23 +96,28 @@ template <class T> bool Smo<T>::solve() {
   return steps > 0;
 }
 
+template <class T> void Smo<T>::refresh() {
+  top_ = -std::numeric_limits<double>::infinity();
+  low_ = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < v_.size(); ++i) {
+    const double a = this->alpha_[i];
+    v_[i] = (upper_[i] > 0 ? 1 : -1) - this->scores_[i];
+    if (a < upper_[i]) top_ = std::max(top_, v_[i]);
+    if (a > lower_[i]) low_ = std::min(low_, v_[i]);
+  }
+}
+
 template <class T> Round Smo<T>::certified() {
   const std::vector<double> &a_ = this->alpha_, &scores_ = this->scores_, &cap_ = this->cap_;
   const Index n_ = this->n_;
+  refresh();
   Round round;
   round.complete = true;
-  top_ = -std::numeric_limits<double>::infinity();
-  low_ = std::numeric_limits<double>::infinity();
   double quadratic = 0, linear = 0, positive_caps = 0;
-  for (Index t = 0; t < n_; ++t) {
-    const std::size_t i = static_cast<std::size_t>(t);
-    const double y = upper_[i] > 0 ? 1 : -1;
-    v_[i] = y - scores_[i];
-    if (a_[i] < upper_[i]) top_ = std::max(top_, v_[i]);
-    if (a_[i] > lower_[i]) low_ = std::min(low_, v_[i]);
+  for (std::size_t i = 0; i < v_.size(); ++i) {
     quadratic += a_[i] * scores_[i];
     linear += std::abs(a_[i]);
-    positive_caps += y > 0 ? cap_[i] : 0;
+    positive_caps += upper_[i];
   }
   round.violation = std::max(top_ - low_, 0.0);
   // The primal's slope in b is -positive_caps far left and rises by the cap of every v that b passes.
@@ -134,7 +139,7 @@ template <class T> Round Smo<T>::certified() {
   }
   round.primal = 0.5 * quadratic + loss;
   round.dual = linear - 0.5 * quadratic;
-  round.worst_gap = (round.primal - round.dual) / std::max(std::abs(round.primal), 1e-300);
+  round.judge(round.primal - round.dual, round.primal);
   return round;
 }
 

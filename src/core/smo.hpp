@@ -21,6 +21,7 @@ private:
   void select() override;
   bool solve() override;
   Round certified() override;
+  void refresh() override;
 
   std::vector<double> upper_, lower_, v_;
   double top_ = 0, low_ = 0; // max v over {a < upper}, min v over {a > lower}

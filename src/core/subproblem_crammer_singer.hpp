@@ -21,6 +21,22 @@ template <bool Squared> struct CrammerSinger {
   // g less the constant 1, in place of s: only differences of g matter.
   static void margins(double *s, const Example &e) { s[e.label] -= 1; }
 
+  // The largest g, and the smallest one over the duals below their cap: their difference is the violation (6).
+  struct Range {
+    double top, low;
+  };
+  static Range range(const double *g, const double *a, const Example &e) {
+    Double4 top = splat<Double4>(-kInfinity), low = splat<Double4>(kInfinity);
+    for (Index m = 0; m < e.lanes; m += 4) {
+      const Double4 v = load<Double4>(g + m);
+      top = larger(top, v);
+      low = smaller(low, load<Double4>(a + m) < 0 ? v : splat<Double4>(kInfinity));
+    }
+    double lowest = horizontal_min(low);
+    if (Squared || a[e.label] < e.cap) lowest = smaller(lowest, g[e.label]);
+    return {horizontal_max(top), lowest};
+  }
+
   static Double4 losses(double *s, const Example &e, Double4 scales) {
     const double own = s[e.label];
     s[e.label] = -kInfinity;
@@ -43,16 +59,8 @@ template <bool Squared> struct CrammerSinger {
     const double raw = s[y];
     s[y] += diagonal * a[y];
 
-    // Violation (6): max g - min of g over the duals below their cap.
-    Double4 top = splat<Double4>(-kInfinity), low = splat<Double4>(kInfinity);
-    for (Index m = 0; m < e.lanes; m += 4) {
-      const Double4 g = load<Double4>(s + m);
-      top = larger(top, g);
-      low = smaller(low, load<Double4>(a + m) < 0 ? g : splat<Double4>(kInfinity));
-    }
-    double lowest = horizontal_min(low);
-    if (Squared || a[y] < e.cap) lowest = smaller(lowest, s[y]);
-    const double violation = larger(horizontal_max(top) - lowest, 0.0);
+    const Range g = range(s, a, e);
+    const double violation = larger(g.top - g.low, 0.0);
     if (!(violation > threshold)) return {violation, false, false};
 
     // B less its largest value (so that A C is not lost beside large scores), and in the lane of y D_y (hinge) or

@@ -4,6 +4,7 @@ namespace mm {
 
 namespace {
 constexpr double kLeastCurvature = 1e-12; // kernels that are not positive definite have worse ones
+constexpr Index kVisitsOfCertificate = 32;
 } // namespace
 
 template <class T>
@@ -49,23 +50,33 @@ template <class T> Round WorkingSetMachine<T>::advance() {
     phase_ = Phase::select;
     return certified();
   }
-  if (phase_ == Phase::select) {
-    select();
-    tiles_.clear();
-    tiles_.resize(set_.size() * static_cast<std::size_t>(rows_.n_segments()));
-    fetched_ = 0;
-    phase_ = Phase::fetch;
+  for (;;) {
+    if (phase_ == Phase::select) {
+      select();
+      tiles_.clear();
+      tiles_.resize(set_.size() * static_cast<std::size_t>(rows_.n_segments()));
+      fetched_ = 0;
+      phase_ = Phase::fetch;
+    }
+    if (!fetch()) return {};
+    const Index size = static_cast<Index>(set_.size());
+    square_.resize(static_cast<std::size_t>(size * size));
+    rows_.square(set_.data(), size, tiles_.data(), size, square_.data());
+    const bool moved = solve();
+    phase_ = Phase::select;
+    visited_ += size;
+    moved_ |= moved;
+    if (moved && ++uncertified_ * most_ < kVisitsOfCertificate) { // the rounds of small sets are short
+      refresh();
+      continue;
+    }
+    Round round = certified();
+    round.visited = visited_;
+    round.stuck |= !moved_;
+    uncertified_ = visited_ = 0;
+    moved_ = false;
+    return round;
   }
-  if (!fetch()) return {};
-  const Index size = static_cast<Index>(set_.size());
-  square_.resize(static_cast<std::size_t>(size * size));
-  rows_.square(set_.data(), size, tiles_.data(), size, square_.data());
-  const bool moved = solve();
-  phase_ = Phase::select;
-  Round round = certified();
-  round.visited = size;
-  round.stuck = !moved;
-  return round;
 }
 
 template <class T> bool WorkingSetMachine<T>::fetch() {

@@ -22,6 +22,7 @@ protected:
   virtual void select() = 0;
   virtual bool solve() = 0;
   virtual Round certified() = 0;
+  virtual void refresh() { certified(); } // what `select` reads, after a round of a small set that is not certified
 
   // scores += K(:, set) change, `change` being set x lanes, stride_ apart.
   void add(const double *change);
@@ -42,6 +43,8 @@ private:
   std::vector<typename StoreView<T>::Tile> tiles_;
   Phase phase_ = Phase::start;
   Index fetched_ = 0;
+  Index uncertified_ = 0, visited_ = 0; // rounds and examples since the last certificate
+  bool moved_ = false;
 };
 
 } // namespace mm

@@ -1,0 +1,176 @@
+#include "box_decomposition.hpp"
+
+#include <cmath>
+#include <limits>
+
+namespace mm {
+
+namespace {
+constexpr std::size_t kWorkingSet = 10; // as in BSVM
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+} // namespace
+
+template <class T>
+BoxDecomposition<T>::BoxDecomposition(StoreView<T> rows, Index lanes, std::vector<std::int32_t> label,
+                                      std::vector<double> cap, Index working_set, bool shrinking, double tolerance)
+    : Base(std::move(rows), Formulation::weston_watkins, lanes, std::move(label), std::move(cap)),
+      working_set_(working_set > 0 ? static_cast<std::size_t>(std::max<Index>(2, working_set)) : kWorkingSet),
+      shrinking_(shrinking), tolerance_(tolerance), own_(static_cast<std::size_t>(n_)) {
+  this->open_windows();
+  const auto room_for = [](Best &best, std::size_t count) {
+    best.key.resize(count);
+    best.what.resize(count);
+  };
+  room_for(nearest_, working_set_ / 2);
+  room_for(worst_, working_set_);
+}
+
+template <class T> double BoxDecomposition<T>::Best::to_beat() const {
+  return count < key.size() ? -kInfinity : key.back();
+}
+
+template <class T> void BoxDecomposition<T>::Best::consider(double new_key, Variable v) {
+  if (!(new_key > to_beat())) return;
+  std::size_t place = count < key.size() ? count++ : count - 1;
+  for (; place > 0 && new_key > key[place - 1]; --place) {
+    key[place] = key[place - 1];
+    what[place] = what[place - 1];
+  }
+  key[place] = new_key;
+  what[place] = v;
+}
+
+template <class T> void BoxDecomposition<T>::note_states(Index i) {
+  const double cap = cap_[static_cast<std::size_t>(i)];
+  for (std::int32_t m = 0; m < lanes_; ++m) {
+    const Variable v{static_cast<std::int32_t>(i), m};
+    const double alpha = -alpha_[static_cast<std::size_t>(i * stride_ + m)];
+    signed char &state = state_[at(v)];
+    state &= listed;
+    if (m == label_[static_cast<std::size_t>(i)]) continue;
+    if (alpha < cap) state |= Windows::above;
+    if (alpha > 0) state |= Windows::below;
+    if (is_free(v) && !(state & listed)) {
+      state |= listed;
+      free_.push_back(v);
+    }
+  }
+}
+
+template <class T> typename ScoredMachine<T>::Progress BoxDecomposition<T>::step() {
+  if (!ready_) {
+    for (Index i = 0; i < n_; ++i) {
+      note_states(i);
+      top_[static_cast<std::size_t>(i)] = kInfinity;
+    }
+    ready_ = true;
+  }
+  choose();
+  if (worst_.count == 0) return Progress::stuck;
+  const bool settled = worst_.key[0] <= tolerance_;
+  if (settled) tolerance_ *= 0.1; // for those who want more
+  const Progress progress = solve();
+  return settled && progress == Progress::more ? Progress::settled : progress;
+}
+
+template <class T> void BoxDecomposition<T>::look(Index i) {
+  double &top = top_[static_cast<std::size_t>(i)] = -kInfinity, &low = low_[static_cast<std::size_t>(i)] = kInfinity;
+  for (std::int32_t m = 0; m < lanes_; ++m) {
+    const Variable v{static_cast<std::int32_t>(i), m};
+    const signed char state = state_[at(v)];
+    const double score = scores_[at(v)], g = gradient(v);
+    double violation = 0; // minus v of 002
+    if (state & Windows::above) {
+      top = std::max(top, score);
+      violation = -g;
+    }
+    if (state & Windows::below) {
+      low = std::min(low, score);
+      violation = std::max(violation, g);
+    }
+    if (violation > 0) worst_.consider(violation, v);
+  }
+  this->spend(static_cast<double>(3 * lanes_));
+}
+
+template <class T> void BoxDecomposition<T>::choose() {
+  for (Index i = 0; i < n_; ++i)
+    own_[static_cast<std::size_t>(i)] =
+        scores_[static_cast<std::size_t>(label_[static_cast<std::size_t>(i)] * n_ + i)];
+  nearest_.count = 0;
+  for (std::size_t t = 0; t < free_.size();) {
+    const Variable v = free_[t];
+    if (is_free(v)) {
+      nearest_.consider(-std::abs(gradient(v)), v);
+      ++t;
+    } else {
+      state_[at(v)] &= static_cast<signed char>(~listed);
+      free_[t] = free_.back();
+      free_.pop_back();
+    }
+  }
+  worst_.count = 0;
+  const auto next = [&](Index from) {
+    if (!shrinking_) return from;
+    return kernels().next_beyond(this->windows(), own_.data(), from, n_, std::max(worst_.to_beat(), 0.0));
+  };
+  for (Index i = next(0); i < n_; i = next(i + 1)) look(i);
+  this->spend(static_cast<double>(3 * n_ + 4 * static_cast<Index>(free_.size())));
+
+  set_.assign(nearest_.what.begin(), nearest_.what.begin() + static_cast<std::ptrdiff_t>(nearest_.count));
+  for (std::size_t t = 0; t < worst_.count && set_.size() < working_set_; ++t)
+    if (std::find(set_.begin(), set_.end(), worst_.what[t]) == set_.end()) set_.push_back(worst_.what[t]);
+}
+
+template <class T> typename ScoredMachine<T>::Progress BoxDecomposition<T>::solve() {
+  const std::size_t q = set_.size();
+  std::vector<std::int32_t> which;  // examples
+  std::vector<std::size_t> place(q); // of the variables among them
+  for (std::size_t b = 0; b < q; ++b) {
+    const auto found = std::find(which.begin(), which.end(), set_[b].i);
+    place[b] = static_cast<std::size_t>(found - which.begin());
+    if (found == which.end()) which.push_back(set_[b].i);
+  }
+  const Index count = static_cast<Index>(which.size());
+  std::vector<Tile> tiles(which.size());
+  this->fetch(which.data(), count, tiles.data());
+
+  const std::size_t stride = static_cast<std::size_t>(stride_);
+  std::vector<double> Q(q * q), upper(q), x(q), g(q);
+  for (std::size_t b = 0; b < q; ++b) {
+    const std::size_t i = static_cast<std::size_t>(set_[b].i);
+    upper[b] = cap_[i];
+    x[b] = -alpha_[i * stride + static_cast<std::size_t>(set_[b].m)];
+    g[b] = gradient(set_[b]);
+    for (std::size_t c = 0; c <= b; ++c) {
+      const std::size_t j = static_cast<std::size_t>(set_[c].i);
+      const double K = i == j ? this->curvature_[i] : static_cast<double>(tiles[place[b]][static_cast<std::ptrdiff_t>(j)]);
+      Q[b * q + c] = Q[c * q + b] = K * q_factor(label_[i], set_[b].m, label_[j], set_[c].m);
+    }
+  }
+  qp_.solve(Q, upper, x, g);
+
+  std::vector<double> next(which.size() * stride);
+  for (std::size_t r = 0; r < which.size(); ++r)
+    std::copy_n(alpha_.data() + static_cast<std::size_t>(which[r]) * stride, stride, next.data() + r * stride);
+  for (std::size_t b = 0; b < q; ++b) next[place[b] * stride + static_cast<std::size_t>(set_[b].m)] = -x[b];
+  for (std::size_t r = 0; r < which.size(); ++r) { // a_y = sum alpha
+    double *const a = next.data() + r * stride;
+    const Index y = label_[static_cast<std::size_t>(which[r])];
+    a[y] = 0;
+    double sum = 0;
+    for (Index m = 0; m < lanes_; ++m) sum += a[m];
+    a[y] = 0 - sum;
+  }
+  const bool moved = this->take(which.data(), count, tiles.data(), next.data());
+  for (const std::int32_t i : which) {
+    note_states(i);
+    top_[static_cast<std::size_t>(i)] = kInfinity; // to be looked at
+  }
+  return moved ? Progress::more : Progress::stuck;
+}
+
+template class BoxDecomposition<float>;
+template class BoxDecomposition<double>;
+
+} // namespace mm

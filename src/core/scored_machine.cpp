@@ -1,0 +1,142 @@
+#include "scored_machine.hpp"
+
+#include <cmath>
+
+namespace mm {
+
+namespace {
+constexpr double kLeastCurvature = 1e-12;
+constexpr Index kRowsAtOnce = 64;        // of duals from an earlier fit
+constexpr double kSingleRow = 4;         // a row on its own costs this many times its share of a block
+constexpr double kValuesOfScan = 8;      // a certificate in units of values, by lane and example
+constexpr double kCertificateShare = 20; // steps take this many times the work of the certificates
+} // namespace
+
+template <class T>
+ScoredMachine<T>::ScoredMachine(StoreView<T> rows, Formulation formulation, Index lanes,
+                                std::vector<std::int32_t> label, std::vector<double> cap)
+    : rows_(std::move(rows)), formulation_(formulation), n_(rows_.n()), lanes_(lanes), stride_(padded(lanes, 4)),
+      label_(std::move(label)), cap_(std::move(cap)) {
+  const std::size_t n = static_cast<std::size_t>(n_);
+  curvature_.resize(n);
+  for (Index i = 0; i < n_; ++i)
+    curvature_[static_cast<std::size_t>(i)] = std::max(rows_.diagonal(i), kLeastCurvature);
+  alpha_.resize(n * static_cast<std::size_t>(stride_));
+  scores_.resize(n * static_cast<std::size_t>(lanes_));
+  workspace_.resize(static_cast<std::size_t>(workspace_size(lanes_)));
+}
+
+template <class T> KernelExamples ScoredMachine<T>::examples() {
+  return {n_,           lanes_,   n_, label_.data(), cap_.data(), curvature_.data(), alpha_.data(), stride_,
+          workspace_.data()};
+}
+
+template <class T> void ScoredMachine<T>::duals(double *out) const {
+  for (Index i = 0; i < n_; ++i) std::copy_n(alpha_.data() + i * stride_, lanes_, out + i * lanes_);
+}
+
+template <class T> void ScoredMachine<T>::set_duals(const double *duals) {
+  for (Index i = 0; i < n_; ++i) std::copy_n(duals + i * lanes_, lanes_, alpha_.data() + i * stride_);
+}
+
+template <class T> void ScoredMachine<T>::scores(const Index *examples, Index count, double *out) const {
+  for (Index r = 0; r < count; ++r)
+    for (Index m = 0; m < lanes_; ++m) out[r * lanes_ + m] = scores_[static_cast<std::size_t>(m * n_ + examples[r])];
+}
+
+template <class T> Round ScoredMachine<T>::advance() {
+  work_ = 0;
+  if (!started_) {
+    if (!start()) return {};
+    started_ = true;
+    return certified(false);
+  }
+  const double often = kCertificateShare * kValuesOfScan * kWorkOfValue * static_cast<double>(n_ * stride_);
+  Progress progress = Progress::more;
+  while (progress == Progress::more && work_ < kWorkOfCall && uncertified_ + work_ < often) progress = step();
+  uncertified_ += work_;
+  if (progress == Progress::more && uncertified_ < often) return {};
+  return certified(progress == Progress::stuck);
+}
+
+// The scores of the duals from an earlier fit, as many as a call may do.
+template <class T> bool ScoredMachine<T>::start() {
+  std::vector<std::int32_t> some;
+  while (scored_ < n_ && work_ < kWorkOfCall) {
+    some.clear();
+    for (; scored_ < n_ && static_cast<Index>(some.size()) < std::min(kRowsAtOnce, rows_.rows_of_call()); ++scored_) {
+      const double *const a = alpha_.data() + scored_ * stride_;
+      if (std::any_of(a, a + lanes_, [](double v) { return v != 0; })) some.push_back(static_cast<std::int32_t>(scored_));
+    }
+    const Index count = static_cast<Index>(some.size());
+    std::vector<Tile> tiles(some.size());
+    fetch(some.data(), count, tiles.data());
+    std::vector<double> next(some.size() * static_cast<std::size_t>(stride_));
+    for (Index r = 0; r < count; ++r) { // as a step from zero
+      double *const a = alpha_.data() + some[static_cast<std::size_t>(r)] * stride_;
+      std::swap_ranges(a, a + stride_, next.data() + r * stride_);
+    }
+    take(some.data(), count, tiles.data(), next.data());
+  }
+  visited_ = 0;
+  return scored_ == n_;
+}
+
+template <class T> void ScoredMachine<T>::fetch(const std::int32_t *which, Index count, Tile *tiles) {
+  for (Index r = 0; r < count; ++r)
+    if (!rows_.stored(which[r])) work_ += kSingleRow * kWorkOfCall / static_cast<double>(rows_.rows_of_call());
+  rows_.fetch(which, count, tiles, count);
+}
+
+template <class T>
+bool ScoredMachine<T>::take(const std::int32_t *which, Index count, const Tile *tiles, const double *next) {
+  const std::size_t lanes = static_cast<std::size_t>(lanes_);
+  change_.resize(static_cast<std::size_t>(count) * lanes);
+  changed_.clear();
+  Index moved = 0;
+  for (Index r = 0; r < count; ++r) {
+    double *const a = alpha_.data() + which[r] * stride_, *const by = change_.data() + r * lanes_;
+    for (Index m = 0; m < lanes_; ++m) {
+      by[m] = next[r * stride_ + m] - a[m];
+      a[m] = next[r * stride_ + m];
+      moved += by[m] != 0;
+    }
+    changed_.push_back({tiles[r].get(), by});
+  }
+  visited_ += count;
+  const KernelLoops<T> &loops = kernels().loops<T>();
+  if (top_.empty()) loops.spread(changed_.data(), count, lanes_, n_, scores_.data(), n_);
+  else loops.spread_windowed(changed_.data(), count, lanes_, n_, scores_.data(), n_, windows());
+  spend(static_cast<double>(moved * n_));
+  return moved > 0;
+}
+
+template <class T> void ScoredMachine<T>::open_windows() {
+  top_.resize(static_cast<std::size_t>(n_));
+  low_.resize(static_cast<std::size_t>(n_));
+  state_.resize(static_cast<std::size_t>(n_ * lanes_));
+}
+
+template <class T> Round ScoredMachine<T>::certified(bool stuck) {
+  const std::size_t room = static_cast<std::size_t>(parts_size(lanes_));
+  std::vector<double> violation(static_cast<std::size_t>(n_)), loss(room), dual(room), quadratic(room);
+  Scanned scanned{violation.data(), loss.data(), dual.data(), quadratic.data()};
+  kernels().scan[static_cast<int>(formulation_)](examples(), scores_.data(), 0, n_, scanned);
+  const double primal = 0.5 * quadratic[0] + loss[0], f = 0.5 * quadratic[0] + dual[0];
+  Round round;
+  round.complete = true;
+  round.stuck = stuck;
+  for (const double v : violation) round.violation = std::max(round.violation, v);
+  round.visited = visited_;
+  round.primal = primal;
+  round.dual = -f;
+  round.judge(primal + f, primal);
+  visited_ = 0;
+  uncertified_ = 0;
+  return round;
+}
+
+template class ScoredMachine<float>;
+template class ScoredMachine<double>;
+
+} // namespace mm

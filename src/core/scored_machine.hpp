@@ -1,0 +1,58 @@
+// What the decomposition methods of Crammer-Singer and Weston-Watkins share: they move the duals of a few examples at a
+// time, and keep the scores of all examples up to date after every step (002, section IV; F of 003, Figure 4), on wish
+// with windows (window_loops.hpp).
+#pragma once
+
+#include "kernel_machine.hpp"
+
+namespace mm {
+
+template <class T> class ScoredMachine : public KernelMachine {
+public:
+  Round advance() final;
+  Index n_examples() const final { return n_; }
+  Index lanes() const final { return lanes_; }
+  void duals(double *out) const final;
+  void set_duals(const double *) final;
+  void scores(const Index *examples, Index count, double *out) const final;
+
+protected:
+  using Tile = typename StoreView<T>::Tile;
+  enum class Progress { more, settled, stuck }; // settled: by the method's own stopping rule
+
+  ScoredMachine(StoreView<T> rows, Formulation formulation, Index lanes, std::vector<std::int32_t> label,
+                std::vector<double> cap);
+  virtual Progress step() = 0; // one step of the method, or of its preparations
+
+  KernelExamples examples();
+  Windows windows() { return {state_.data(), top_.data(), low_.data()}; }
+  void open_windows();            // from now on steps keep them; the method sets and refreshes them
+  void spend(double values) { work_ += kWorkOfValue * values; } // scores or duals read or written
+  void fetch(const std::int32_t *which, Index count, Tile *tiles);
+  // New duals (count x stride) of some examples, whose kernel rows are the tiles. Whether any dual is another.
+  bool take(const std::int32_t *which, Index count, const Tile *tiles, const double *next);
+
+  StoreView<T> rows_;
+  Formulation formulation_;
+  Index n_, lanes_, stride_;
+  std::vector<std::int32_t> label_;
+  std::vector<double> cap_, curvature_, alpha_; // alpha: n x stride
+  std::vector<double> scores_;                  // lanes x n
+  std::vector<double> top_, low_;               // windows
+  std::vector<signed char> state_;
+
+private:
+  static constexpr double kWorkOfValue = 12; // multiply-adds of a GEMM in the time of one value
+
+  bool start();
+  Round certified(bool stuck);
+
+  std::vector<double> workspace_, change_;
+  std::vector<Changed<T>> changed_;
+  bool started_ = false;
+  Index scored_ = 0;                   // examples whose first duals are in the scores
+  double work_ = 0, uncertified_ = 0;  // in this call, since the last certificate
+  Index visited_ = 0;
+};
+
+} // namespace mm

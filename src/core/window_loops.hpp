@@ -1,0 +1,121 @@
+// The effect of changed duals on the scores of all examples, and windows that their scores stay in.
+//
+// The decomposition methods seek the examples that violate optimality most, again and again. To read all scores for that
+// would cost more than the step. So, while scores are updated, two numbers an example are kept: `top`, at least the
+// largest score over the lanes that count from above, and `low`, at most the smallest over those that count from below.
+// Both are exact until a score that is an extreme one draws back. Whether an example needs to be looked at is read off
+// its window.
+#pragma once
+
+#include "kernel_loops.hpp"
+
+namespace mm::MM_ISA {
+
+template <class T> void spread(const Changed<T> *changed, Index count, Index lanes, Index n, double *scores, Index ld) {
+  constexpr Index panel = 512; // columns at a time, so that all lanes find the row in cache
+  for (Index from = 0; from < n; from += panel) {
+    const Index size = n - from < panel ? n - from : panel;
+    for (Index r = 0; r < count; ++r)
+      for (Index m = 0; m < lanes; ++m)
+        if (const double change = changed[r].by[m]; change != 0)
+          add_multiple(change, changed[r].row + from, size, scores + m * ld + from);
+  }
+}
+
+using FourBytes = signed char __attribute__((vector_size(4)));
+
+inline Long4 load_bits(const signed char *p) { return __builtin_convertvector(load<FourBytes>(p), Long4); }
+
+inline bool any(Long4 mask) { return (mask[0] | mask[1] | mask[2] | mask[3]) != 0; }
+
+// spread, and the windows: of s, or s - 1 in lanes marked `less`.
+template <class T>
+void spread_windowed(const Changed<T> *changed, Index count, Index lanes, Index n, double *scores, Index ld,
+                     const Windows &windows) {
+  constexpr Index panel = 512;
+  const auto add = [&](double change, const T *row, const signed char *state, double *s, Index from, Index end) {
+    const auto four = [&](Index j, Double4 value) {
+      const Double4 score = load<Double4>(s + j) + change * value;
+      store(s + j, score);
+      const Long4 bits = load_bits(state + j);
+      const Double4 g = (bits & Windows::less) != 0 ? score - 1 : score;
+      const Double4 top = load<Double4>(windows.top + j), low = load<Double4>(windows.low + j);
+      store(windows.top + j, (bits & Windows::above) != 0 && g > top ? g : top);
+      store(windows.low + j, (bits & Windows::below) != 0 && g < low ? g : low);
+    };
+    Index j = from;
+    for (; j + 8 <= end; j += 8) {
+      const Eight v = load_eight(row + j);
+      four(j, v.low);
+      four(j + 4, v.high);
+    }
+    for (; j < end; ++j) {
+      s[j] += change * static_cast<double>(row[j]);
+      const double g = s[j] - (state[j] & Windows::less ? 1 : 0);
+      if (state[j] & Windows::above) windows.top[j] = larger(windows.top[j], g);
+      if (state[j] & Windows::below) windows.low[j] = smaller(windows.low[j], g);
+    }
+  };
+  for (Index from = 0; from < n; from += panel)
+    for (Index r = 0; r < count; ++r)
+      for (Index m = 0; m < lanes; ++m)
+        if (const double change = changed[r].by[m]; change != 0)
+          add(change, changed[r].row, windows.state + m * ld, scores + m * ld, from, n - from < panel ? n : from + panel);
+}
+
+// The first of examples [from, n) whose window, if they are `among` (a mask), is wider than `than`; n: none.
+inline Index next_wider(const Windows &windows, const signed char *among, Index from, Index n, double than) {
+  const auto wider = [&](Index j) { return among[j] && windows.top[j] - windows.low[j] > than; };
+  Index j = from;
+  for (; j + 4 <= n; j += 4) {
+    const Double4 width = load<Double4>(windows.top + j) - load<Double4>(windows.low + j);
+    if (any((width > than) & load_bits(among + j))) break;
+  }
+  for (; j < n; ++j)
+    if (wider(j)) return j;
+  return n;
+}
+
+// The example with the widest window, or -1 when there is none of any width.
+inline Index widest(const Windows &windows, const signed char *among, Index n) {
+  constexpr Index panel = 64; // that the maximum is in is searched again for its place
+  double top = 0;
+  Index found = n;
+  const auto width = [&](Index j) { return among[j] ? windows.top[j] - windows.low[j] : 0; };
+  for (Index from = 0; from < n; from += panel) {
+    const Index end = n - from < panel ? n : from + panel;
+    Double4 most = {};
+    Index j = from;
+    for (; j + 4 <= end; j += 4) {
+      const Double4 apart = load<Double4>(windows.top + j) - load<Double4>(windows.low + j);
+      most = load_bits(among + j) != 0 && apart > most ? apart : most;
+    }
+    double highest = horizontal_max(most);
+    for (; j < end; ++j) highest = larger(highest, width(j));
+    if (highest > top) {
+      top = highest;
+      found = from;
+    }
+  }
+  for (; found < n; ++found)
+    if (width(found) == top) return found;
+  return -1;
+}
+
+// The first of examples [from, n) whose window reaches more than `than` beyond own - 1, on either side; n: none.
+inline Index next_beyond(const Windows &windows, const double *own, Index from, Index n, double than) {
+  const auto beyond = [&](Index j) {
+    const double centre = own[j] - 1;
+    return larger(windows.top[j] - centre, centre - windows.low[j]) > than;
+  };
+  Index j = from;
+  for (; j + 4 <= n; j += 4) {
+    const Double4 centre = load<Double4>(own + j) - 1;
+    if (any((load<Double4>(windows.top + j) - centre > than) | (centre - load<Double4>(windows.low + j) > than))) break;
+  }
+  for (; j < n; ++j)
+    if (beyond(j)) return j;
+  return n;
+}
+
+} // namespace mm::MM_ISA
