@@ -7,6 +7,9 @@ namespace mm {
 namespace {
 
 constexpr Index kPanel = 1024; // columns of a block at a time: the inner products of a panel stay in cache
+// Blocks are filled up with zeros to a multiple of so many rows: BLAS then computes a row the same way, to the last bit,
+// whichever rows it is computed with, and fits in several threads repeat exactly.
+constexpr Index kRows = 16;
 
 template <class T> class DenseSource final : public KernelSource<T> {
 public:
@@ -25,15 +28,16 @@ public:
 
   void block(const Index *rows, Index count, Index begin, Index end, T *const *out) const override {
     const std::size_t d = static_cast<std::size_t>(n_features_);
-    std::vector<T> gathered(static_cast<std::size_t>(count) * d);
+    const Index full = (count + kRows - 1) / kRows * kRows;
+    std::vector<T> gathered(static_cast<std::size_t>(full) * d);
     for (Index r = 0; r < count; ++r)
       std::copy_n(x_ + rows[r] * n_features_, d, gathered.data() + static_cast<std::size_t>(r) * d);
-    std::vector<T> products(static_cast<std::size_t>(count * std::min(kPanel, end - begin)));
+    std::vector<T> products(static_cast<std::size_t>(full * std::min(kPanel, end - begin)));
     for (Index at = begin; at < end; at += kPanel) {
       const Index width = std::min(kPanel, end - at);
       if (n_features_ > 0) {
         char transposed = 'T', plain = 'N';
-        int m = static_cast<int>(width), n = static_cast<int>(count), k = static_cast<int>(n_features_);
+        int m = static_cast<int>(width), n = static_cast<int>(full), k = static_cast<int>(n_features_);
         T one = 1, zero = 0;
         gemm_(&transposed, &plain, &m, &n, &k, &one, const_cast<T *>(x_ + at * n_features_), &k, gathered.data(), &k,
               &zero, products.data(), &m);

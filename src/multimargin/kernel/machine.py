@@ -71,6 +71,8 @@ class KernelMachine:
         Whose counts are told.
     number : int
         In the history.
+    passes, epochs : int, float
+        That it has behind it, where it goes on from duals in another precision.
     """
 
     def __init__(
@@ -80,14 +82,15 @@ class KernelMachine:
         store: _core.KernelStore,
         *,
         number: int,
+        passes: int,
+        epochs: float,
         solver: str,
         tol: float,
         stopping: str,
     ):
         self.problem, self.core, self.store = problem, core, store
         self.number, self.solver, self.tol, self.stopping = number, solver, tol, stopping
-        self.epochs = 0.0
-        self.n_passes = 0
+        self.epochs, self.n_passes = epochs, passes
         self.cancelled = False
         self.done = self.converged = False
         self.indefinite = False
@@ -97,6 +100,11 @@ class KernelMachine:
     def n_examples(self) -> int:
         """Examples that it learns from."""
         return self.core.n_examples
+
+    @property
+    def ready(self) -> bool:
+        """Whether the scores of the duals that it started from are there."""
+        return self.primal == self.primal
 
     def count(self, position: int, record: KernelRecord) -> tuple[int, int]:
         """Count a round: the machine's number, and the round's."""

@@ -61,6 +61,8 @@ class PairsMachine:
         Duals to start from, rows of the store x pairs.
     sample : ndarray of int64
         Rows of the store whose scores are wanted in the end.
+    passes : int
+        Records that each machine has already, where they go on from duals in another precision.
     """
 
     def __init__(
@@ -75,12 +77,13 @@ class PairsMachine:
         start: sp.csr_array | None,
         sample: np.ndarray,
         *,
+        passes: int,
         working_set: int,
         tol: float,
         stopping: str,
     ):
         self.problem, self.store, self.first, self.size = problem, store, first, size
-        self.tol, self.stopping = tol, stopping
+        self.tol, self.stopping, self.n_passes = tol, stopping, passes
         self.epochs = 0.0
         self.cancelled = False
         n = len(pairs)
@@ -93,6 +96,11 @@ class PairsMachine:
         order = np.lexsort((row, pair))
         started = (pair[order].astype(np.int64), row[order].astype(np.int64), by_pair.data[order].astype(np.float64))
         self.core = _core.PairBatch(store, pairs, cap, working_set, *started, sample)
+
+    @property
+    def ready(self) -> bool:
+        """Pairs without a turn keep the duals that they started from, or none."""
+        return True
 
     @property
     def done(self) -> bool:
@@ -130,7 +138,7 @@ class PairsMachine:
     def count(self, position: int, record: PairRecord) -> tuple[int, int]:
         """A machine has one record; the epochs are those of the machine with the most."""
         self.epochs = max(self.epochs, record.active_rows / max(1, int(self.size[record.pair])))
-        return self.first + record.pair, 1
+        return self.first + record.pair, self.n_passes + 1
 
     def exhausted(self, max_iter: int) -> bool:
         """Whether a pair used up ``max_iter`` epochs, when all have had theirs."""

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from threadpoolctl import threadpool_limits
 
 from multimargin.kernel.functions import Kernel, mean_row, squared_norms
+from multimargin.linear.blas import blas_threads
 
 SLAB_BYTES = 1 << 25
 _SPARSE_COEF = 0.06  # share of non-zeros below which coefficients are faster as sparse ones
@@ -51,7 +51,9 @@ def decisions(
     n_rows, (n_vectors, n_machines) = X.shape[0], coef.shape
     out = np.empty((n_rows, n_machines if width is None else width))
     values_of = _Expansion(kernel, vectors, coef, intercept)
-    widest = max(n_vectors, n_machines, 1 if kernel.name == "precomputed" else X.shape[1], 1)
+    # Slabs of X are made dense against dense support vectors.
+    dense = kernel.name != "precomputed" and not (sp.issparse(X) and sp.issparse(vectors))
+    widest = max(n_vectors, n_machines, X.shape[1] if dense else 1, 1)
     step = max(1, min(SLAB_BYTES // (8 * widest), -(-n_rows // n_threads)))
     starts = range(0, n_rows, step)
 
@@ -59,7 +61,7 @@ def decisions(
         values = values_of(X[begin : begin + step])
         out[begin : begin + step] = values if finish is None else finish(values)
 
-    with threadpool_limits(limits=1, user_api="blas"):  # one a worker
+    with blas_threads(1):  # one a worker
         if n_threads == 1 or len(starts) == 1:
             for begin in starts:
                 one(begin)

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from threadpoolctl import threadpool_limits
 
 from multimargin import _core
+from multimargin.kernel.decomposition import decomposition_machine
 from multimargin.kernel.functions import Kernel
 from multimargin.kernel.machine import KernelMachine, Result
 from multimargin.kernel.pairs import PairsMachine
 from multimargin.kernel.store import fits_float32, kernel_store
+from multimargin.linear.blas import blas_threads
 from multimargin.linear.loop import HISTORY, Limits, Observer, Outcome, solve
 from multimargin.linear.training import n_lanes as n_machines
 from multimargin.problems.formulations import PAIRWISE, Formulation, formulation
@@ -31,7 +32,8 @@ KERNEL_HISTORY = np.dtype([*HISTORY.descr, ("hits", np.int64), ("misses", np.int
 _FLOAT32_GAP = 1e-5  # smaller target gaps are beyond float32
 _SAMPLE = 128  # rows whose scores are computed again in float64
 _ALLOWED = 0.1  # of tol, for what float32 may have changed in an objective
-_EXAMPLES_OF_BATCH = 8192  # of pairs that are trained as one
+_EXAMPLES_OF_SMALL = 512  # of a pair
+_EXAMPLES_OF_BATCH = 8192  # of small pairs that are trained as one
 
 
 @dataclass
@@ -125,6 +127,7 @@ class _Training:
         self.results: dict[int, Result] = {}  # by task
         self.outcome = Outcome(fields=KERNEL_HISTORY)
         self.counts = np.zeros(3, dtype=np.int64)
+        self.behind: dict[int, tuple[int, float]] = {}  # passes and epochs of tasks, so far
         self.started = time.perf_counter()
 
     def _tasks(self) -> Iterator[Task]:
@@ -151,6 +154,8 @@ class _Training:
         while first < len(groups):
             end = first + 1
             while batches and end < len(groups) and size[first : end + 1].sum() <= _EXAMPLES_OF_BATCH:
+                if size[first : end + 1].max() > _EXAMPLES_OF_SMALL:
+                    break
                 end += 1
             if end - first > 1:
                 yield Task(problem, slice(first, end), pairs=groups[first:end])
@@ -180,19 +185,29 @@ class _Training:
         try:
             # Machines in parallel have a thread each; a lone one leaves its threads to the matrix products.
             threads = 1 if len(self.tasks) > 1 else request.n_threads
-            with threadpool_limits(limits=threads, user_api="blas"):
+            with blas_threads(threads):
                 self._train(range(len(self.tasks)), single, start)
-                if single and self.outcome.stopped_by in ("converged", "precision"):
-                    again = self._distrusted()
-                    if again:
-                        self.outcome.converged, self.outcome.stopped_by = True, "converged"
-                        self._train(again, False, self._dual_coef()[self.rows])
+                if start is not None:  # those without a turn are what they were
+                    self._train([t for t in range(len(self.tasks)) if t not in self.results], single, start, stop=True)
+                if single:
+                    self._train_in_double()
         except KeyboardInterrupt as interrupt:
             raise Interrupted(self._trained()) from interrupt
         return self._trained()
 
-    def _train(self, which: Sequence[int], single: bool, start: sp.csr_array | None) -> None:
+    def _train_in_double(self) -> None:
+        """Go on in float64 where float32 is not to be trusted; after a limit, only as far as a certificate."""
+        again = self._distrusted()
+        stop = self.outcome.stopped_by not in ("converged", "precision")
+        if again and not stop:
+            self.outcome.converged, self.outcome.stopped_by = True, "converged"
+        self._train(again, False, self._dual_coef()[self.rows], stop=stop)
+
+    def _train(self, which: Sequence[int], single: bool, start: sp.csr_array | None, *, stop: bool = False) -> None:
+        """Train some tasks; with ``stop``, certify the duals that they start from, whatever time it takes."""
         request = self.request
+        if not len(which):
+            return
         store = kernel_store(
             request.kernel,
             request.X,
@@ -203,9 +218,7 @@ class _Training:
             single_precision=single,
         )
         before = self.counts.copy()
-        limits = request.limits
-        if limits.time_limit is not None:  # what is left of it
-            limits = replace(limits, time_limit=limits.time_limit - (time.perf_counter() - self.started))
+        limits = Limits(0) if stop else request.limits
 
         def collect(position: int, machine: KernelMachine | PairsMachine) -> None:
             self.counts = before + store.counts()
@@ -215,15 +228,18 @@ class _Training:
             else:
                 result = machine.result(task.examples, self.cap[task.examples], task.columns, self.sample)
             self.results[which[position]] = result
+            self.behind[which[position]] = (machine.n_passes, machine.epochs)
 
         machines = (self._machine(position, store, start) for position in which)
-        solve(machines, collect, limits, min(request.n_threads, len(which)), request.observers, self.outcome)
+        threads = min(request.n_threads, len(which))
+        solve(machines, collect, limits, threads, request.observers, self.outcome, self.started)
 
     def _machine(
         self, position: int, store: _core.KernelStore, start: sp.csr_array | None
     ) -> KernelMachine | PairsMachine:
         request, task = self.request, self.tasks[position]
         working_set = request.working_set or 0
+        passes, epochs = self.behind.get(position, (0, 0.0))
         if task.pairs is not None:
             caps = np.add.reduceat(np.append(self.cap, 0.0), self.group_begin[:-1]) * (np.diff(self.group_begin) > 0)
             return PairsMachine(
@@ -236,12 +252,18 @@ class _Training:
                 self.cap,
                 None if start is None else start[:, task.columns],
                 self.sample,
+                passes=passes,
                 working_set=working_set,
                 tol=request.tol,
                 stopping=request.stopping,
             )
         cap = self.cap[task.examples] * task.problem.cap_scale
-        if task.free_bias:
+        decomposition = request.solver == "decomposition"
+        if decomposition and task.problem.lanes == 1:
+            working_set = 2  # SMO, or coordinate descent where there is no free bias, on the worst pair of examples
+        if decomposition and task.problem.lanes > 1 and not task.problem.separable:
+            core = decomposition_machine(store, task.problem, task.label, cap, request)
+        elif task.free_bias:
             core = _core.KernelMachine.smo(store, task.groups, task.label, cap, working_set)
         else:
             core = _core.KernelMachine.block(
@@ -262,6 +284,8 @@ class _Training:
             core,
             store,
             number=task.columns.start,
+            passes=passes,
+            epochs=epochs,
             solver=request.solver,
             tol=request.tol,
             stopping=request.stopping,
@@ -273,6 +297,8 @@ class _Training:
         duals = self._dual_coef()
         support = np.flatnonzero(np.diff(duals.indptr))
         rows = self.rows[self.sample]
+        if not len(support):
+            return []
         if request.kernel.name == "precomputed":
             values = request.X[np.ix_(rows, support)]
         else:

@@ -51,6 +51,10 @@ class Trainable(Protocol):
     cancelled: bool  # set by an interrupt: give up soon
 
     @property
+    def ready(self) -> bool:
+        """Whether a limit may stop it: it has something to show."""
+
+    @property
     def done(self) -> bool: ...
     @property
     def converged(self) -> bool: ...
@@ -130,15 +134,16 @@ def solve(
     n_threads: int,
     observers: list[Observer],
     outcome: Outcome,
+    started: float | None = None,
 ) -> None:
     """Train machines until all have converged or a limit is met.
 
     Machines are taken from the iterable when a thread is free for them, none after a limit, and handed to
     ``collect(position, machine)``, with a certificate, when they are finished; so only ``n_threads`` are alive.
-    On KeyboardInterrupt those alive are collected as they were last certified, ``outcome`` says how far they came,
-    and the interrupt is raised again.
+    The clock may have ``started`` before. On KeyboardInterrupt those alive are collected as they were last certified,
+    ``outcome`` says how far they came, and the interrupt is raised again.
     """
-    started = time.perf_counter()
+    started = time.perf_counter() if started is None else started
     waiting = enumerate(machines)
     alive: dict[int, AnyMachine] = {}  # by position
     jobs: dict[Future, int] = {}
@@ -179,7 +184,7 @@ def solve(
                     if limits.time_limit is not None and time.perf_counter() - started > limits.time_limit:
                         stop = stop or "time_limit"
                     why = stop or ("max_iter" if machine.exhausted(limits.max_iter) else "")
-                    if machine.done or why:
+                    if machine.done or (why and machine.ready):
                         if not machine.converged:
                             objectives = machine.conclude()
                             if (at := last_record.get(position)) is not None:

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from multimargin import _core
+from multimargin.linear.blas import blas_threads
 from multimargin.linear.loop import Limits, Observer, Outcome, solve
 from multimargin.linear.machine import Examples, Machine
 from multimargin.linear.newton import Newton
@@ -174,9 +175,7 @@ def _blas_threads(request: Request) -> Any:
     """Newton's method calls BLAS: it gets the threads that the user gave, no more."""
     if request.solver != "newton":
         return nullcontext()
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(limits=request.n_threads, user_api="blas")
+    return blas_threads(request.n_threads)
 
 
 def _finished(

@@ -1,0 +1,34 @@
+"""How many threads BLAS may use, for a while.
+
+The number is the whole process's: of fits that overlap in time, the first sets it and the last restores it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+_lock = threading.Lock()
+_users = 0
+_limits: Any = None
+
+
+@contextmanager
+def blas_threads(limit: int) -> Iterator[None]:
+    """Limit BLAS to so many threads inside."""
+    global _users, _limits
+    with _lock:
+        _users += 1
+        if _users == 1:
+            _limits = threadpool_limits(limits=limit, user_api="blas")
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                _limits.restore_original_limits()
