@@ -10,6 +10,7 @@
 
 #include "bindings.hpp"
 #include "kernel_block.hpp"
+#include "pair_batch.hpp"
 #include "smo.hpp"
 
 namespace {
@@ -153,6 +154,61 @@ PyMachine smo_machine(nb::object store, const std::vector<Index> &groups, In<std
       nb::cast<const PyStore &>(store).store);
 }
 
+struct PyPairs {
+  nb::object store;
+  std::variant<std::unique_ptr<mm::PairBatch<float>>, std::unique_ptr<mm::PairBatch<double>>> batch;
+};
+
+void check_rows(const std::vector<Index> &rows, Index n) {
+  for (const Index i : rows)
+    if (i < 0 || i >= n) throw nb::value_error("no such row of the store");
+}
+
+PyPairs pair_batch(nb::object store, nb::ndarray<const std::int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> pairs,
+                   In<double> cap, Index working_set, In<std::int64_t> start_pair, In<std::int64_t> start_row,
+                   In<double> start_value, In<std::int64_t> sample) {
+  const PyStore &py = nb::cast<const PyStore &>(store);
+  if (pairs.shape(1) != 2) throw nb::value_error("pairs must have two columns");
+  std::vector<std::pair<Index, Index>> groups;
+  for (std::size_t p = 0; p < pairs.shape(0); ++p) {
+    const Index a = pairs.data()[2 * p], b = pairs.data()[2 * p + 1];
+    if (a < 0 || b <= a || b >= py.n_groups()) throw nb::value_error("a pair must be two groups in ascending order");
+    groups.emplace_back(a, b);
+  }
+  if (static_cast<Index>(cap.shape(0)) != py.n()) throw nb::value_error("caps must be one for each row of the store");
+  for (std::size_t i = 0; i < cap.shape(0); ++i)
+    if (!(cap.data()[i] > 0) || !std::isfinite(cap.data()[i])) throw nb::value_error("caps must be positive and finite");
+  if (start_pair.shape(0) != start_row.shape(0) || start_pair.shape(0) != start_value.shape(0))
+    throw nb::value_error("duals to start from need a pair, a row and a value each");
+  mm::PairEntries start{copied(start_pair), copied(start_row), copied(start_value)};
+  std::vector<Index> rows = copied(sample);
+  check_rows(rows, py.n());
+  for (std::size_t t = 0; t < start.pair.size(); ++t) {
+    const Index p = start.pair[t], i = start.row[t];
+    if (p < 0 || p >= static_cast<Index>(groups.size()) || (t > 0 && p < start.pair[t - 1]))
+      throw nb::value_error("duals to start from must be in the order of their pairs");
+    const auto [a, b] = groups[static_cast<std::size_t>(p)];
+    const bool member = std::visit(
+        [&](const auto &s) {
+          return (i >= s->group_begin(a) && i < s->group_begin(a + 1)) || (i >= s->group_begin(b) && i < s->group_begin(b + 1));
+        },
+        py.store);
+    if (!member) throw nb::value_error("a dual to start from is of a row that its pair does not have");
+  }
+  return std::visit(
+      [&]<class T>(const Store<T> &s) -> PyPairs {
+        return {store, std::make_unique<mm::PairBatch<T>>(s, std::move(groups), copied(cap), working_set,
+                                                          std::move(start), std::move(rows))};
+      },
+      py.store);
+}
+
+nb::tuple entries_of(const mm::PairEntries &entries) {
+  return nb::make_tuple(owned_array(std::vector<std::int64_t>(entries.pair)),
+                        owned_array(std::vector<std::int64_t>(entries.row)),
+                        owned_array(std::vector<double>(entries.value)));
+}
+
 template <class T> void define_dense(nb::class_<PyStore> &store) {
   store.def_static("dense", &dense_store<T>, "X"_a.noconvert(), "kind"_a, "gamma"_a, "coef0"_a, "degree"_a, "bias"_a,
                    "gemm"_a, "group_begin"_a, "budget"_a,
@@ -256,4 +312,45 @@ void define_kernel_machines(nb::module_ &m) {
             self.machine->set_duals(duals.data());
           },
           "duals"_a, "Start from feasible duals, before the first round.");
+
+  nb::class_<mm::TrainedPair>(m, "TrainedPair", "What came of a machine of a pair.")
+      .def_ro("pair", &mm::TrainedPair::pair)
+      .def_ro("converged", &mm::TrainedPair::converged)
+      .def_ro("violation", &mm::TrainedPair::violation)
+      .def_ro("primal", &mm::TrainedPair::primal)
+      .def_ro("dual", &mm::TrainedPair::dual)
+      .def_ro("worst_gap", &mm::TrainedPair::worst_gap)
+      .def_ro("bias", &mm::TrainedPair::bias)
+      .def_ro("visited", &mm::TrainedPair::visited)
+      .def_ro("felt", &mm::TrainedPair::felt);
+
+  nb::class_<PyPairs>(m, "PairBatch", "Machines of pairs of groups, trained one after the other (pair_batch.hpp).")
+      .def(nb::new_(&pair_batch), "store"_a, "pairs"_a, "cap"_a, "working_set"_a, "start_pair"_a, "start_row"_a,
+           "start_value"_a, "sample"_a)
+      .def_prop_ro("done",
+                   [](const PyPairs &self) {
+                     return std::visit([](const auto &b) { return b->done(); }, self.batch);
+                   })
+      .def(
+          "advance",
+          [](PyPairs &self, double tol, bool by_violation, double max_epochs) {
+            nb::gil_scoped_release release;
+            return std::visit([&](const auto &b) { return b->advance({tol, by_violation, max_epochs}); }, self.batch);
+          },
+          "tol"_a, "by_violation"_a, "max_epochs"_a, "About 50 ms of work: the pairs that were finished in it.")
+      .def("abandon",
+           [](PyPairs &self) {
+             return std::visit([](const auto &b) { return b->abandon(); }, self.batch);
+           },
+           "Take the machine that is being trained as it is: the pair that was finished by it, if any.")
+      .def("duals",
+           [](const PyPairs &self) {
+             return std::visit([](const auto &b) { return entries_of(b->duals()); }, self.batch);
+           },
+           "Pair, row of the store and value of every dual that is not zero.")
+      .def("scores",
+           [](const PyPairs &self) {
+             return std::visit([](const auto &b) { return entries_of(b->scores()); }, self.batch);
+           },
+           "Pair, index in the sample and score, of the sample's rows that a pair has.");
 }

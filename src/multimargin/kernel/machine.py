@@ -6,6 +6,7 @@ duals imply, dual = -f, of the kernel values as the store holds them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +43,22 @@ class KernelRecord(NamedTuple):
         return tuple(self)
 
 
+@dataclass
+class Result:
+    """What came of the machines of a task. Rows are the store's, columns the model's; a part has its own objectives."""
+
+    row: np.ndarray  # of the duals that are not zero
+    column: np.ndarray
+    value: np.ndarray
+    bias: np.ndarray  # of every column of the task
+    primal: np.ndarray  # of every part
+    dual: np.ndarray
+    gap: np.ndarray  # worst
+    felt: np.ndarray  # sum of the caps of rows with duals
+    sampled: tuple[np.ndarray, np.ndarray, np.ndarray]  # index in the sample, column, score
+    converged: bool
+
+
 class KernelMachine:
     """A core machine under the loop's rules.
 
@@ -52,6 +69,8 @@ class KernelMachine:
     core : _core.KernelMachine
     store : _core.KernelStore
         Whose counts are told.
+    number : int
+        In the history.
     """
 
     def __init__(
@@ -60,12 +79,13 @@ class KernelMachine:
         core: _core.KernelMachine,
         store: _core.KernelStore,
         *,
+        number: int,
         solver: str,
         tol: float,
         stopping: str,
     ):
         self.problem, self.core, self.store = problem, core, store
-        self.solver, self.tol, self.stopping = solver, tol, stopping
+        self.number, self.solver, self.tol, self.stopping = number, solver, tol, stopping
         self.epochs = 0.0
         self.n_passes = 0
         self.cancelled = False
@@ -77,6 +97,16 @@ class KernelMachine:
     def n_examples(self) -> int:
         """Examples that it learns from."""
         return self.core.n_examples
+
+    def count(self, position: int, record: KernelRecord) -> tuple[int, int]:
+        """Count a round: the machine's number, and the round's."""
+        self.n_passes += 1
+        self.epochs += record.active_rows / max(1, self.n_examples)
+        return self.number, self.n_passes
+
+    def exhausted(self, max_iter: int) -> bool:
+        """Whether ``max_iter`` epochs are used up."""
+        return self.epochs >= max_iter
 
     @property
     def gap(self) -> float:
@@ -119,3 +149,23 @@ class KernelMachine:
 
     def salvage(self) -> None:
         """Duals are those of the last round whenever nothing runs."""
+
+    def result(self, rows: np.ndarray, cap: np.ndarray, columns: slice, sample: np.ndarray) -> Result:
+        """What came of it; its examples are ``rows`` of the store, and ``sample`` those whose scores are wanted."""
+        duals = self.core.duals()
+        example, lane = np.nonzero(duals)
+        _, local, in_sample = np.intersect1d(rows, sample, assume_unique=True, return_indices=True)
+        scores = self.core.scores(local.astype(np.int64))
+        lanes = duals.shape[1]
+        return Result(
+            rows[example],
+            lane + columns.start,
+            duals[example, lane],
+            np.full(lanes, self.core.bias),
+            np.array([self.primal]),
+            np.array([self.dual]),
+            np.array([self.worst_gap]),
+            np.array([cap[duals.any(axis=1)].sum()]),
+            (np.repeat(in_sample, lanes), np.tile(np.arange(lanes) + columns.start, len(local)), scores.ravel()),
+            self.converged,
+        )

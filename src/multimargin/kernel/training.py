@@ -8,7 +8,7 @@ certificate float32 does not carry are trained on in float64.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +18,8 @@ from threadpoolctl import threadpool_limits
 
 from multimargin import _core
 from multimargin.kernel.functions import Kernel
-from multimargin.kernel.machine import KernelMachine
+from multimargin.kernel.machine import KernelMachine, Result
+from multimargin.kernel.pairs import PairsMachine
 from multimargin.kernel.store import fits_float32, kernel_store
 from multimargin.linear.loop import HISTORY, Limits, Observer, Outcome, solve
 from multimargin.linear.training import n_lanes as n_machines
@@ -30,6 +31,7 @@ KERNEL_HISTORY = np.dtype([*HISTORY.descr, ("hits", np.int64), ("misses", np.int
 _FLOAT32_GAP = 1e-5  # smaller target gaps are beyond float32
 _SAMPLE = 128  # rows whose scores are computed again in float64
 _ALLOWED = 0.1  # of tol, for what float32 may have changed in an objective
+_EXAMPLES_OF_BATCH = 8192  # of pairs that are trained as one
 
 
 @dataclass
@@ -85,27 +87,18 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass
 class Task:
-    """A machine to train: its problem, its columns of the model, its examples by groups of the store, their labels."""
+    """A machine to train: its problem, its columns of the model, its examples, and their labels.
+
+    Small machines of pairs are trained several at a time: ``pairs`` has the groups of each.
+    """
 
     problem: Formulation
     columns: slice
-    groups: list[int]
-    examples: slice | np.ndarray  # positions in the store
-    label: np.ndarray  # int32: lanes, or the signs of a machine with a free bias
-    free_bias: bool
-
-
-@dataclass
-class Result:
-    """What came of a machine."""
-
-    duals: np.ndarray  # examples x lanes
-    bias: float
-    primal: float
-    dual: float
-    worst_gap: float
-    sampled: np.ndarray  # scores of the sample's examples
-    converged: bool
+    groups: list[int] = field(default_factory=list)
+    examples: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # rows of the store
+    label: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))  # lanes, or signs with a free bias
+    free_bias: bool = False
+    pairs: np.ndarray | None = None
 
 
 def train(request: KernelRequest) -> KernelTrained:
@@ -120,16 +113,16 @@ class _Training:
         self.request = request
         self.lanes = n_machines(request.formulation, request.n_classes)
         rows = np.flatnonzero(request.cap > 0).astype(np.int64)
-        pairwise = request.formulation in PAIRWISE and request.n_classes > 2
-        if pairwise:
+        self.pairwise = request.formulation in PAIRWISE and request.n_classes > 2
+        if self.pairwise:
             rows = rows[np.argsort(request.y[rows], kind="stable")]
         self.rows, self.y, self.cap = rows, request.y[rows], request.cap[rows]
-        begin = np.searchsorted(self.y, np.arange(request.n_classes + 1)) if pairwise else [0, len(rows)]
+        begin = np.searchsorted(self.y, np.arange(request.n_classes + 1)) if self.pairwise else [0, len(rows)]
         self.group_begin = np.array(begin, dtype=np.int64)
         sampled = np.random.RandomState(request.seed).permutation(len(rows))[:_SAMPLE]
         self.sample = np.sort(sampled).astype(np.int64)
         self.tasks = list(self._tasks())
-        self.results: dict[int, Result] = {}
+        self.results: dict[int, Result] = {}  # by task
         self.outcome = Outcome(fields=KERNEL_HISTORY)
         self.counts = np.zeros(3, dtype=np.int64)
         self.started = time.perf_counter()
@@ -137,23 +130,43 @@ class _Training:
     def _tasks(self) -> Iterator[Task]:
         request, k = self.request, self.request.n_classes
         problem = formulation(request.formulation, "hinge", k)
-        binary = Formulation("one_vs_rest", False, 1)
-        everything = slice(0, len(self.rows))
-        if request.formulation in PAIRWISE and k > 2:
-            for machine, (i, j) in enumerate(pairs(k)):
-                parts = [np.arange(self.group_begin[c], self.group_begin[c + 1]) for c in (i, j)]
-                sign = np.repeat([1, -1], [len(part) for part in parts])
-                yield self._binary(problem, slice(machine, machine + 1), [i, j], np.concatenate(parts), sign)
+        everything = np.arange(len(self.rows))
+        if self.pairwise:
+            yield from self._pair_tasks(problem)
         elif request.free_bias and k > 2:
+            binary = Formulation("one_vs_rest", False, 1)
             for c in range(k):
                 yield self._binary(binary, slice(c, c + 1), [0], everything, np.where(self.y == c, 1, -1))
         elif problem.lanes == 1:
             yield self._binary(problem, slice(0, 1), [0], everything, np.where(self.y == 1, 1, -1))
         else:
-            label = problem.lane_labels(self.y)
-            yield Task(problem, slice(0, problem.lanes), [0], everything, label, False)
+            yield Task(problem, slice(0, problem.lanes), [0], everything, problem.lane_labels(self.y))
 
-    def _binary(self, problem: Formulation, columns: slice, groups: list[int], examples: Any, sign: Any) -> Task:
+    def _pair_tasks(self, problem: Formulation) -> Iterator[Task]:
+        """Pairs in order; small ones, where the core can train several in a call, in batches."""
+        groups = np.array(pairs(self.request.n_classes), dtype=np.int64)
+        size = self._sizes(groups)
+        batches = self.request.free_bias and self.request.solver == "block"
+        first = 0
+        while first < len(groups):
+            end = first + 1
+            while batches and end < len(groups) and size[first : end + 1].sum() <= _EXAMPLES_OF_BATCH:
+                end += 1
+            if end - first > 1:
+                yield Task(problem, slice(first, end), pairs=groups[first:end])
+            else:
+                i, j = (int(c) for c in groups[first])
+                parts = [np.arange(self.group_begin[c], self.group_begin[c + 1]) for c in (i, j)]
+                sign = np.repeat([1, -1], [len(part) for part in parts])
+                yield self._binary(problem, slice(first, end), [i, j], np.concatenate(parts), sign)
+            first = end
+
+    def _sizes(self, groups: np.ndarray) -> np.ndarray:
+        return np.diff(self.group_begin)[groups].sum(axis=1)
+
+    def _binary(
+        self, problem: Formulation, columns: slice, groups: list[int], examples: np.ndarray, sign: np.ndarray
+    ) -> Task:
         free = self.request.free_bias
         label = sign if free else np.where(sign > 0, 0, -1)  # the lane of the positive class
         return Task(problem, columns, groups, examples, label.astype(np.int32), free)
@@ -178,7 +191,7 @@ class _Training:
             raise Interrupted(self._trained()) from interrupt
         return self._trained()
 
-    def _train(self, which: Any, single: bool, start: sp.csr_array | None) -> None:
+    def _train(self, which: Sequence[int], single: bool, start: sp.csr_array | None) -> None:
         request = self.request
         store = kernel_store(
             request.kernel,
@@ -194,64 +207,68 @@ class _Training:
         if limits.time_limit is not None:  # what is left of it
             limits = replace(limits, time_limit=limits.time_limit - (time.perf_counter() - self.started))
 
-        def collect(position: int, machine: KernelMachine) -> None:
+        def collect(position: int, machine: KernelMachine | PairsMachine) -> None:
             self.counts = before + store.counts()
-            self._collect(which[position], machine)
+            task = self.tasks[which[position]]
+            if isinstance(machine, PairsMachine):
+                result = machine.result()
+            else:
+                result = machine.result(task.examples, self.cap[task.examples], task.columns, self.sample)
+            self.results[which[position]] = result
 
-        machines = (self._machine(self.tasks[position], store, start, position) for position in which)
+        machines = (self._machine(position, store, start) for position in which)
         solve(machines, collect, limits, min(request.n_threads, len(which)), request.observers, self.outcome)
 
     def _machine(
-        self, task: Task, store: _core.KernelStore, start: sp.csr_array | None, position: int
-    ) -> KernelMachine:
-        request = self.request
-        cap = self.cap[task.examples] * task.problem.cap_scale
+        self, position: int, store: _core.KernelStore, start: sp.csr_array | None
+    ) -> KernelMachine | PairsMachine:
+        request, task = self.request, self.tasks[position]
         working_set = request.working_set or 0
+        if task.pairs is not None:
+            caps = np.add.reduceat(np.append(self.cap, 0.0), self.group_begin[:-1]) * (np.diff(self.group_begin) > 0)
+            return PairsMachine(
+                task.problem,
+                store,
+                task.pairs,
+                task.columns.start,
+                self._sizes(task.pairs),
+                caps[task.pairs].sum(axis=1),
+                self.cap,
+                None if start is None else start[:, task.columns],
+                self.sample,
+                working_set=working_set,
+                tol=request.tol,
+                stopping=request.stopping,
+            )
+        cap = self.cap[task.examples] * task.problem.cap_scale
         if task.free_bias:
             core = _core.KernelMachine.smo(store, task.groups, task.label, cap, working_set)
         else:
-            problem, seed = task.problem, request.seed + position
             core = _core.KernelMachine.block(
                 store,
                 task.groups,
-                problem.policy,
-                problem.lanes,
+                task.problem.policy,
+                task.problem.lanes,
                 task.label,
                 cap,
                 working_set,
                 request.shrinking,
-                seed,
+                request.seed + position,
             )
         if start is not None:
-            core.set_duals(np.ascontiguousarray(start[task.examples, task.columns].toarray()))
+            core.set_duals(np.ascontiguousarray(start[task.examples][:, task.columns].toarray()))
         return KernelMachine(
-            task.problem, core, store, solver=request.solver, tol=request.tol, stopping=request.stopping
+            task.problem,
+            core,
+            store,
+            number=task.columns.start,
+            solver=request.solver,
+            tol=request.tol,
+            stopping=request.stopping,
         )
-
-    def _collect(self, position: int, machine: KernelMachine) -> None:
-        core = machine.core
-        in_task, _ = self._sample_of(self.tasks[position])
-        self.results[position] = Result(
-            core.duals(),
-            core.bias,
-            machine.primal,
-            machine.dual,
-            machine.worst_gap,
-            core.scores(in_task),
-            machine.converged,
-        )
-
-    # float32 against float64
-
-    def _sample_of(self, task: Task) -> tuple[np.ndarray, np.ndarray]:
-        """The sample's rows that a machine learns from: as its examples, and as positions in the sample."""
-        if isinstance(task.examples, slice):
-            return self.sample, np.arange(len(self.sample))
-        _, in_task, in_sample = np.intersect1d(task.examples, self.sample, assume_unique=True, return_indices=True)
-        return in_task.astype(np.int64), in_sample
 
     def _distrusted(self) -> list[int]:
-        """Machines that float32 kept from converging, or whose objective it may have changed by a share of ``tol``."""
+        """Tasks that float32 kept from converging, or whose objectives it may have changed by a share of ``tol``."""
         request = self.request
         duals = self._dual_coef()
         support = np.flatnonzero(np.diff(duals.indptr))
@@ -260,57 +277,54 @@ class _Training:
             values = request.X[np.ix_(rows, support)]
         else:
             values = request.kernel.block(_as_float64(request.X[rows]), _as_float64(request.X[support]))
-        scores = (values.astype(np.float64, copy=False) + request.bias) @ duals[support].toarray()
+        scores = (duals[support].T @ (values.astype(np.float64, copy=False) + request.bias).T).T
         distrusted = []
         for position, result in self.results.items():
-            task = self.tasks[position]
-            _, in_sample = self._sample_of(task)
-            error = np.abs(scores[in_sample][:, task.columns] - result.sampled).max(initial=0.0)
-            felt = float((self.cap[task.examples] * (result.duals != 0).any(axis=1)).sum())
-            if not result.converged or error * felt > _ALLOWED * request.tol * abs(result.primal):
+            in_sample, column, score = result.sampled
+            error = np.zeros(self.lanes)
+            np.maximum.at(error, column, np.abs(scores[in_sample, column] - score))
+            error = error[self.tasks[position].columns]
+            if len(result.primal) == 1:
+                error = error.max(keepdims=True)
+            if not result.converged or np.any(error * result.felt > _ALLOWED * request.tol * np.abs(result.primal)):
                 distrusted.append(position)
         return distrusted
 
     # What came of it
 
     def _dual_coef(self) -> sp.csr_array:
-        row, lane, value = [], [], []
-        for position, result in sorted(self.results.items()):
-            task = self.tasks[position]
-            example, m = np.nonzero(result.duals)
-            row.append(self.rows[task.examples][example])
-            lane.append(m + task.columns.start)
-            value.append(result.duals[example, m])
+        results = [result for _, result in sorted(self.results.items())]
         shape = (len(self.request.y), self.lanes)
-        if not row:
+        if not results:
             return sp.csr_array(shape)
-        parts = (np.concatenate(value), (np.concatenate(row), np.concatenate(lane)))
-        return sp.csr_array(sp.coo_array(parts, shape=shape))
+        value = np.concatenate([result.value for result in results])
+        row = self.rows[np.concatenate([result.row for result in results])]
+        column = np.concatenate([result.column for result in results])
+        return sp.csr_array(sp.coo_array((value, (row, column)), shape=shape))
 
     def _trained(self) -> KernelTrained:
         duals = self._dual_coef()
         intercept = np.asarray(duals.sum(axis=0)).ravel() * self.request.bias
-        objectives = []
+        primal = dual = worst = 0.0
         for position, task in enumerate(self.tasks):
             if position in self.results:
                 result = self.results[position]
                 intercept[task.columns] += result.bias
-                objectives.append((result.primal, result.dual, result.worst_gap))
+                primal += float(result.primal.sum())
+                dual += float(result.dual.sum())
+                worst = max(worst, float(result.gap.max()))
             else:  # stopped before its turn: duals of zero
                 problem = task.problem
                 at_zero = problem.objective_scale * problem.cap_scale * problem.loss_of_zero_row
-                objectives.append((at_zero * float(self.cap[task.examples].sum()), 0.0, 1.0))
-        primal, dual, gaps = np.array(objectives).T
+                examples = task.examples
+                if task.pairs is not None:
+                    parts = [np.arange(self.group_begin[c], self.group_begin[c + 1]) for c in task.pairs.ravel()]
+                    examples = np.concatenate(parts)
+                primal += at_zero * float(self.cap[examples].sum())
+                worst = 1.0
         hits, misses, evaluations = (int(count) for count in self.counts)
-        return KernelTrained(
-            duals,
-            intercept,
-            float(primal.sum()),
-            float(dual.sum()),
-            float(gaps.max()),
-            self.outcome,
-            {"hits": hits, "misses": misses, "kernel_evaluations": evaluations},
-        )
+        counts = {"hits": hits, "misses": misses, "kernel_evaluations": evaluations}
+        return KernelTrained(duals, intercept, primal, dual, worst, self.outcome, counts)
 
 
 def _as_float64(X: Any) -> Any:

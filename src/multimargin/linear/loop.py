@@ -48,17 +48,20 @@ class Trainable(Protocol):
     """What the loop asks of a machine."""
 
     epochs: float  # visits / examples
-    n_passes: int
     cancelled: bool  # set by an interrupt: give up soon
 
-    @property
-    def n_examples(self) -> int: ...
     @property
     def done(self) -> bool: ...
     @property
     def converged(self) -> bool: ...
     def advance(self, max_epochs: float) -> Any:
         """About 50 ms of work: the records of its passes."""
+
+    def count(self, position: int, record: Any) -> tuple[int, int]:
+        """Count a record, in the epochs, too: the number of the machine in the history, and of the pass."""
+
+    def exhausted(self, max_iter: int) -> bool:
+        """Whether ``max_iter`` epochs are used up."""
 
     def conclude(self) -> tuple[float, float, float]:
         """Primal, dual and gap at a stop that it did not ask for; it may turn out to have converged."""
@@ -167,16 +170,15 @@ def solve(
                     machine = alive[position]
                     records = job.result()
                     for record in records:
-                        machine.n_passes += 1
-                        machine.epochs += record.active_rows / max(1, machine.n_examples)
-                        epoch = Epoch(position, machine.n_passes, time.perf_counter() - started, record)
+                        number, passes = machine.count(position, record)
+                        epoch = Epoch(number, passes, time.perf_counter() - started, record)
                         last_record[position] = len(outcome.history)
                         outcome.history.append(epoch.as_tuple())
                         said = [observer(epoch, machine) for observer in observers] if not stop else []
                         stop = "callback" if any(said) else stop
                     if limits.time_limit is not None and time.perf_counter() - started > limits.time_limit:
                         stop = stop or "time_limit"
-                    why = stop or ("max_iter" if machine.epochs >= limits.max_iter else "")
+                    why = stop or ("max_iter" if machine.exhausted(limits.max_iter) else "")
                     if machine.done or why:
                         if not machine.converged:
                             objectives = machine.conclude()

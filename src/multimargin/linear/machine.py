@@ -147,10 +147,15 @@ class Machine:
         ]
         self.passes = _core.Passes(self.blocks)
 
-    @property
-    def n_examples(self) -> int:
-        """Examples that it learns from."""
-        return self.examples.n
+    def count(self, position: int, record: PassRecord) -> tuple[int, int]:
+        """Count a pass: the machine's number, and the pass's."""
+        self.n_passes += 1
+        self.epochs += record.active_rows / max(1, self.examples.n)
+        return position, self.n_passes
+
+    def exhausted(self, max_iter: int) -> bool:
+        """Whether ``max_iter`` epochs are used up."""
+        return self.epochs >= max_iter
 
     @property
     def done(self) -> bool:
