@@ -725,7 +725,9 @@ def test_history(iris, formulation):
         assert 0 <= mine["gap"][-1] <= 1e-3
     assert np.all(np.diff(history["seconds"]) >= 0)
     assert np.all(history["violation"] >= 0)
-    assert np.all((history["active_rows"] >= 0) & (history["active_rows"] <= len(y)))
+    assert np.all(history["active_rows"] >= 0)
+    if formulation not in ("one_vs_one", "dag"):  # small pairs have one record, of all rounds
+        assert np.all(history["active_rows"] <= len(y))
     assert set(history["solver"]) == {"block"}
     certified = np.isfinite(history["gap"])
     np.testing.assert_array_equal(certified, np.isfinite(history["primal"]))

@@ -136,8 +136,8 @@ def test_blas_gets_one_thread_a_worker_and_its_own_back_afterwards(n_threads):
         return linear_kernel(X, Y)
 
     before = threadpool_info()
-    vectors, coef, intercept = model()
-    decisions(Kernel("callable", function=watch), rows(31), vectors, coef, intercept, n_threads)
+    vectors, coef, intercept = model(n_vectors=1000)
+    decisions(Kernel("callable", function=watch), rows(3000), vectors, coef, intercept, n_threads)
     assert seen
     assert set(seen) == {1}
     assert threadpool_info() == before

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from multimargin.kernel.functions import Kernel, mean_row, squared_norms
 from multimargin.linear.blas import blas_threads
 
 SLAB_BYTES = 1 << 25
+_LITTLE_WORK = 1e7  # multiply-adds
 _SPARSE_COEF = 0.06  # share of non-zeros below which coefficients are faster as sparse ones
 
 
@@ -51,17 +53,19 @@ def decisions(
     n_rows, (n_vectors, n_machines) = X.shape[0], coef.shape
     out = np.empty((n_rows, n_machines if width is None else width))
     values_of = _Expansion(kernel, vectors, coef, intercept)
-    # Slabs of X are made dense against dense support vectors.
-    dense = kernel.name != "precomputed" and not (sp.issparse(X) and sp.issparse(vectors))
-    widest = max(n_vectors, n_machines, X.shape[1] if dense else 1, 1)
-    step = max(1, min(SLAB_BYTES // (8 * widest), -(-n_rows // n_threads)))
+    # Rows are made dense where they meet dense support vectors.
+    sparse = sp.issparse(X) and sp.issparse(vectors)
+    n_features = 0 if kernel.name == "precomputed" or sparse else X.shape[1]
+    step = max(1, min(SLAB_BYTES // (8 * max(n_vectors, n_machines, n_features, 1)), -(-n_rows // n_threads)))
     starts = range(0, n_rows, step)
 
     def one(begin: int) -> None:
         values = values_of(X[begin : begin + step])
         out[begin : begin + step] = values if finish is None else finish(values)
 
-    with blas_threads(1):  # one a worker
+    # BLAS gets one thread a worker; to say so takes longer than little work does.
+    much = float(n_rows) * n_vectors * (n_features + n_machines) > _LITTLE_WORK
+    with blas_threads(1) if much else nullcontext():
         if n_threads == 1 or len(starts) == 1:
             for begin in starts:
                 one(begin)
