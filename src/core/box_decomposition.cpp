@@ -7,6 +7,8 @@ namespace mm {
 
 namespace {
 constexpr std::size_t kWorkingSet = 10; // as in BSVM
+constexpr std::size_t kSeen = 1;        // worst variables kept, in units of the working set
+constexpr Index kSortEvery = 256;       // steps
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 } // namespace
 
@@ -22,7 +24,7 @@ BoxDecomposition<T>::BoxDecomposition(StoreView<T> rows, Index lanes, std::vecto
     best.what.resize(count);
   };
   room_for(nearest_, working_set_ / 2);
-  room_for(worst_, working_set_);
+  room_for(worst_, kSeen * working_set_);
 }
 
 template <class T> double BoxDecomposition<T>::Best::to_beat() const {
@@ -46,14 +48,15 @@ template <class T> void BoxDecomposition<T>::note_states(Index i) {
     const Variable v{static_cast<std::int32_t>(i), m};
     const double alpha = -alpha_[static_cast<std::size_t>(i * stride_ + m)];
     signed char &state = state_[at(v)];
-    state &= listed;
+    const bool was_listed = state & listed;
+    state = 0;
     if (m == label_[static_cast<std::size_t>(i)]) continue;
     if (alpha < cap) state |= Windows::above;
     if (alpha > 0) state |= Windows::below;
-    if (is_free(v) && !(state & listed)) {
-      state |= listed;
-      free_.push_back(v);
-    }
+    const bool free = alpha < cap && alpha > 0;
+    if (free) state |= listed;
+    if (free && !was_listed) free_.push_back({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(at(v))});
+    if (!free && was_listed) stale_ = true;
   }
 }
 
@@ -94,27 +97,34 @@ template <class T> void BoxDecomposition<T>::look(Index i) {
 }
 
 template <class T> void BoxDecomposition<T>::choose() {
+  const std::uint32_t n = static_cast<std::uint32_t>(n_);
   for (Index i = 0; i < n_; ++i)
     own_[static_cast<std::size_t>(i)] =
         scores_[static_cast<std::size_t>(label_[static_cast<std::size_t>(i)] * n_ + i)];
+  if (stale_) std::erase_if(free_, [&](const Free &v) { return !(state_[v.at] & listed); });
+  stale_ = false;
+  if (steps_++ % kSortEvery == 0) // in the order of memory
+    std::sort(free_.begin(), free_.end(), [](const Free &a, const Free &b) { return a.at < b.at; });
   nearest_.count = 0;
-  for (std::size_t t = 0; t < free_.size();) {
-    const Variable v = free_[t];
-    if (is_free(v)) {
-      nearest_.consider(-std::abs(gradient(v)), v);
-      ++t;
-    } else {
-      state_[at(v)] &= static_cast<signed char>(~listed);
-      free_[t] = free_.back();
-      free_.pop_back();
+  double nearest = -kInfinity;
+  for (const Free &v : free_)
+    if (const double key = -std::abs(own_[v.i] - scores_[v.at] - 1); key > nearest) {
+      nearest_.consider(key, {static_cast<std::int32_t>(v.i), static_cast<std::int32_t>(v.at / n)});
+      nearest = nearest_.to_beat();
     }
-  }
+  // First the examples that were among the worst: few others have room in their windows for a variable as bad.
+  std::vector<std::int32_t> first;
+  for (std::size_t t = 0; t < worst_.count; ++t) first.push_back(worst_.what[t].i);
+  std::sort(first.begin(), first.end());
+  first.erase(std::unique(first.begin(), first.end()), first.end());
   worst_.count = 0;
+  for (const std::int32_t i : first) look(i);
   const auto next = [&](Index from) {
     if (!shrinking_) return from;
     return kernels().next_beyond(this->windows(), own_.data(), from, n_, std::max(worst_.to_beat(), 0.0));
   };
-  for (Index i = next(0); i < n_; i = next(i + 1)) look(i);
+  for (Index i = next(0); i < n_; i = next(i + 1))
+    if (!std::binary_search(first.begin(), first.end(), static_cast<std::int32_t>(i))) look(i);
   this->spend(static_cast<double>(3 * n_ + 4 * static_cast<Index>(free_.size())));
 
   set_.assign(nearest_.what.begin(), nearest_.what.begin() + static_cast<std::ptrdiff_t>(nearest_.count));

@@ -53,16 +53,20 @@ private:
   void note_states(Index i);
   std::size_t at(Variable v) const { return static_cast<std::size_t>(v.m * n_ + v.i); }
   double gradient(Variable v) const { return own_[static_cast<std::size_t>(v.i)] - scores_[at(v)] - 1; }
-  bool is_free(Variable v) const { return (state_[at(v)] & (Windows::above | Windows::below)) == 3; }
 
-  static constexpr signed char listed = 8; // state of a variable in `free_`
+  static constexpr signed char listed = 8; // state of a free variable
+  struct Free {
+    std::uint32_t i, at;
+  };
 
   std::size_t working_set_;
   bool shrinking_;
   double tolerance_;
   bool ready_ = false;
+  Index steps_ = 0;
   std::vector<double> own_;       // scores of the examples' own classes
-  std::vector<Variable> free_;    // all free variables, and some that were
+  std::vector<Free> free_;        // variables
+  bool stale_ = false;            // some are not free any more
   Best nearest_, worst_;          // free ones by -|g|, all by violation
   std::vector<Variable> set_;
   BoxQp qp_;

@@ -19,8 +19,7 @@ template <class T> KernelLoops<T> kernel_loops() {
           add_tiles<T>,
           {sweep<CrammerSinger<false>, T>, sweep<WestonWatkins<false>, T>, sweep<OneVsRest<false>, T>},
           smo<T>,
-          spread<T>,
-          spread_windowed<T>};
+          spread<T>};
 }
 } // namespace MM_ISA
 

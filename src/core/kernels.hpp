@@ -142,9 +142,8 @@ template <class T> struct KernelLoops {
                    double scale, double threshold, Swept &);
   Index (*smo)(const T *K, Index q, const double *curvature, const double *upper, const double *lower, double *a,
                double *v, double tolerance, Index most);
-  void (*spread)(const Changed<T> *changed, Index count, Index lanes, Index n, double *scores, Index ld);
-  void (*spread_windowed)(const Changed<T> *changed, Index count, Index lanes, Index n, double *scores, Index ld,
-                          const Windows &);
+  void (*spread)(const Changed<T> *changed, Index count, Index lanes, Index n, double *scores, Index ld,
+                 const Windows *);
 };
 
 struct Kernels {

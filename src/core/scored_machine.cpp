@@ -104,9 +104,8 @@ bool ScoredMachine<T>::take(const std::int32_t *which, Index count, const Tile *
     changed_.push_back({tiles[r].get(), by});
   }
   visited_ += count;
-  const KernelLoops<T> &loops = kernels().loops<T>();
-  if (top_.empty()) loops.spread(changed_.data(), count, lanes_, n_, scores_.data(), n_);
-  else loops.spread_windowed(changed_.data(), count, lanes_, n_, scores_.data(), n_, windows());
+  const Windows windows = this->windows();
+  kernels().loops<T>().spread(changed_.data(), count, lanes_, n_, scores_.data(), n_, top_.empty() ? nullptr : &windows);
   spend(static_cast<double>(moved * n_));
   return moved > 0;
 }

@@ -11,56 +11,47 @@
 
 namespace mm::MM_ISA {
 
-template <class T> void spread(const Changed<T> *changed, Index count, Index lanes, Index n, double *scores, Index ld) {
-  constexpr Index panel = 512; // columns at a time, so that all lanes find the row in cache
-  for (Index from = 0; from < n; from += panel) {
-    const Index size = n - from < panel ? n - from : panel;
-    for (Index r = 0; r < count; ++r)
-      for (Index m = 0; m < lanes; ++m)
-        if (const double change = changed[r].by[m]; change != 0)
-          add_multiple(change, changed[r].row + from, size, scores + m * ld + from);
-  }
-}
-
 using FourBytes = signed char __attribute__((vector_size(4)));
 
 inline Long4 load_bits(const signed char *p) { return __builtin_convertvector(load<FourBytes>(p), Long4); }
 
 inline bool any(Long4 mask) { return (mask[0] | mask[1] | mask[2] | mask[3]) != 0; }
 
-// spread, and the windows: of s, or s - 1 in lanes marked `less`.
+// Of the windows: lane m, examples [from, end), whose scores have changed. They are of s, or s - 1 where marked `less`.
+inline void widen(const Windows &windows, const signed char *state, const double *s, Index from, Index end) {
+  Index j = from;
+  for (; j + 4 <= end; j += 4) {
+    const Long4 bits = load_bits(state + j);
+    const Double4 score = load<Double4>(s + j);
+    const Double4 g = (bits & Windows::less) != 0 ? score - 1 : score;
+    const Double4 top = load<Double4>(windows.top + j), low = load<Double4>(windows.low + j);
+    store(windows.top + j, (bits & Windows::above) != 0 && g > top ? g : top);
+    store(windows.low + j, (bits & Windows::below) != 0 && g < low ? g : low);
+  }
+  for (; j < end; ++j) {
+    const double g = s[j] - (state[j] & Windows::less ? 1 : 0);
+    if (state[j] & Windows::above) windows.top[j] = larger(windows.top[j], g);
+    if (state[j] & Windows::below) windows.low[j] = smaller(windows.low[j], g);
+  }
+}
+
+// Scores and, where there are any, windows. Panels of columns, so that all lanes find the rows in cache.
 template <class T>
-void spread_windowed(const Changed<T> *changed, Index count, Index lanes, Index n, double *scores, Index ld,
-                     const Windows &windows) {
+void spread(const Changed<T> *changed, Index count, Index lanes, Index n, double *scores, Index ld,
+            const Windows *windows) {
   constexpr Index panel = 512;
-  const auto add = [&](double change, const T *row, const signed char *state, double *s, Index from, Index end) {
-    const auto four = [&](Index j, Double4 value) {
-      const Double4 score = load<Double4>(s + j) + change * value;
-      store(s + j, score);
-      const Long4 bits = load_bits(state + j);
-      const Double4 g = (bits & Windows::less) != 0 ? score - 1 : score;
-      const Double4 top = load<Double4>(windows.top + j), low = load<Double4>(windows.low + j);
-      store(windows.top + j, (bits & Windows::above) != 0 && g > top ? g : top);
-      store(windows.low + j, (bits & Windows::below) != 0 && g < low ? g : low);
-    };
-    Index j = from;
-    for (; j + 8 <= end; j += 8) {
-      const Eight v = load_eight(row + j);
-      four(j, v.low);
-      four(j + 4, v.high);
+  for (Index from = 0; from < n; from += panel) {
+    const Index end = n - from < panel ? n : from + panel;
+    for (Index m = 0; m < lanes; ++m) {
+      bool any_change = false;
+      for (Index r = 0; r < count; ++r)
+        if (const double change = changed[r].by[m]; change != 0) {
+          add_multiple(change, changed[r].row + from, end - from, scores + m * ld + from);
+          any_change = true;
+        }
+      if (any_change && windows) widen(*windows, windows->state + m * ld, scores + m * ld, from, end);
     }
-    for (; j < end; ++j) {
-      s[j] += change * static_cast<double>(row[j]);
-      const double g = s[j] - (state[j] & Windows::less ? 1 : 0);
-      if (state[j] & Windows::above) windows.top[j] = larger(windows.top[j], g);
-      if (state[j] & Windows::below) windows.low[j] = smaller(windows.low[j], g);
-    }
-  };
-  for (Index from = 0; from < n; from += panel)
-    for (Index r = 0; r < count; ++r)
-      for (Index m = 0; m < lanes; ++m)
-        if (const double change = changed[r].by[m]; change != 0)
-          add(change, changed[r].row, windows.state + m * ld, scores + m * ld, from, n - from < panel ? n : from + panel);
+  }
 }
 
 // The first of examples [from, n) whose window, if they are `among` (a mask), is wider than `than`; n: none.
