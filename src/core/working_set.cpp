@@ -4,7 +4,7 @@ namespace mm {
 
 namespace {
 constexpr double kLeastCurvature = 1e-12; // kernels that are not positive definite have worse ones
-constexpr Index kVisitsOfCertificate = 32;
+constexpr Index kRoundsOfCertificate = 16;
 } // namespace
 
 template <class T>
@@ -66,7 +66,7 @@ template <class T> Round WorkingSetMachine<T>::advance() {
     phase_ = Phase::select;
     visited_ += size;
     moved_ |= moved;
-    if (moved && ++uncertified_ * most_ < kVisitsOfCertificate) { // the rounds of small sets are short
+    if (moved && most_ <= 2 && ++uncertified_ < kRoundsOfCertificate) { // the rounds of pairs are short
       refresh();
       continue;
     }

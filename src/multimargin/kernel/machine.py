@@ -71,8 +71,8 @@ class KernelMachine:
         Whose counts are told.
     number : int
         In the history.
-    passes, epochs : int, float
-        That it has behind it, where it goes on from duals in another precision.
+    passes, epochs, counted : int, float, ndarray
+        That it has behind it, where it goes on from duals in another precision; ``counted`` by another store.
     """
 
     def __init__(
@@ -84,13 +84,14 @@ class KernelMachine:
         number: int,
         passes: int,
         epochs: float,
+        counted: np.ndarray,
         solver: str,
         tol: float,
         stopping: str,
     ):
         self.problem, self.core, self.store = problem, core, store
         self.number, self.solver, self.tol, self.stopping = number, solver, tol, stopping
-        self.epochs, self.n_passes = epochs, passes
+        self.epochs, self.n_passes, self.counted = epochs, passes, counted
         self.cancelled = False
         self.done = self.converged = False
         self.indefinite = False
@@ -146,7 +147,7 @@ class KernelMachine:
         else:
             self.converged = told.worst_gap <= self.tol and not self.indefinite
         self.done = self.converged or told.stuck
-        hits, misses, evaluations = self.store.counts()
+        hits, misses, evaluations = (int(count) for count in self.counted + self.store.counts())
         return KernelRecord(
             told.violation, told.visited, self.solver, self.primal, self.dual, self.gap, hits, misses, evaluations
         )

@@ -61,8 +61,8 @@ class PairsMachine:
         Duals to start from, rows of the store x pairs.
     sample : ndarray of int64
         Rows of the store whose scores are wanted in the end.
-    passes : int
-        Records that each machine has already, where they go on from duals in another precision.
+    passes, counted : int, ndarray
+        Records that each machine has already, and what another store counted, where they go on in another precision.
     """
 
     def __init__(
@@ -78,12 +78,13 @@ class PairsMachine:
         sample: np.ndarray,
         *,
         passes: int,
+        counted: np.ndarray,
         working_set: int,
         tol: float,
         stopping: str,
     ):
         self.problem, self.store, self.first, self.size = problem, store, first, size
-        self.tol, self.stopping, self.n_passes = tol, stopping, passes
+        self.tol, self.stopping, self.n_passes, self.counted = tol, stopping, passes, counted
         self.epochs = 0.0
         self.cancelled = False
         n = len(pairs)
@@ -131,7 +132,7 @@ class PairsMachine:
             told.primal,
             told.dual,
             max(told.worst_gap, 0.0),
-            *self.store.counts(),
+            *(int(count) for count in self.counted + self.store.counts()),
             p,
         )
 

@@ -9,10 +9,10 @@ import scipy.sparse as sp
 
 from multimargin import _core
 from multimargin.data.rows import as_rows
-from multimargin.kernel.functions import Kernel, mean_row
+from multimargin.kernel.functions import USE_GAMMA, Kernel, mean_row
 
-# Larger values of a kernel might overflow in float32.
-_LARGEST_IN_FLOAT32 = 1e30
+# Numbers whose squares, and cubes of small ones, are safe in float32.
+_SMALLEST_IN_FLOAT32, _LARGEST_IN_FLOAT32 = 1e-12, 1e12
 
 
 def kernel_store(
@@ -59,9 +59,13 @@ def kernel_store(
 
 
 def fits_float32(kernel: Kernel, X: Any) -> bool:
-    """Whether no value of the kernel comes near the end of float32; refuses kernels that even float64 cannot hold."""
-    diagonal = kernel.diagonal(X)
-    return not len(diagonal) or float(np.abs(diagonal).max()) < _LARGEST_IN_FLOAT32
+    """Whether rows, parameters and values of the kernel are far from the ends of float32; refuses kernels that even
+    float64 cannot hold."""
+    diagonal = np.abs(kernel.diagonal(X))
+    entries = X.data if sp.issparse(X) else X
+    largest = max(float(v) for v in (entries.max(initial=0.0), -entries.min(initial=0.0), diagonal.max(initial=0.0)))
+    sizes = [largest, abs(kernel.gamma), abs(kernel.coef0)] if kernel.name in USE_GAMMA else [largest]
+    return all(size == 0 or _SMALLEST_IN_FLOAT32 < size < _LARGEST_IN_FLOAT32 for size in sizes)
 
 
 def _dense(kernel: Kernel, X: np.ndarray, rows: np.ndarray, dtype: type) -> np.ndarray:

@@ -228,14 +228,15 @@ class _Training:
             else:
                 result = machine.result(task.examples, self.cap[task.examples], task.columns, self.sample)
             self.results[which[position]] = result
-            self.behind[which[position]] = (machine.n_passes, machine.epochs)
+            passes = machine.n_passes + isinstance(machine, PairsMachine)  # which has one record a machine
+            self.behind[which[position]] = (passes, machine.epochs)
 
-        machines = (self._machine(position, store, start) for position in which)
+        machines = (self._machine(position, store, start, before) for position in which)
         threads = min(request.n_threads, len(which))
         solve(machines, collect, limits, threads, request.observers, self.outcome, self.started)
 
     def _machine(
-        self, position: int, store: _core.KernelStore, start: sp.csr_array | None
+        self, position: int, store: _core.KernelStore, start: sp.csr_array | None, counted: np.ndarray
     ) -> KernelMachine | PairsMachine:
         request, task = self.request, self.tasks[position]
         working_set = request.working_set or 0
@@ -253,6 +254,7 @@ class _Training:
                 None if start is None else start[:, task.columns],
                 self.sample,
                 passes=passes,
+                counted=counted,
                 working_set=working_set,
                 tol=request.tol,
                 stopping=request.stopping,
@@ -286,6 +288,7 @@ class _Training:
             number=task.columns.start,
             passes=passes,
             epochs=epochs,
+            counted=counted,
             solver=request.solver,
             tol=request.tol,
             stopping=request.stopping,
