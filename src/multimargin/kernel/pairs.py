@@ -125,6 +125,7 @@ class PairsMachine:
         self.primal[p], self.dual[p], self.gap[p] = told.primal, told.dual, max(told.worst_gap, 0.0)
         self.bias[p], self.felt[p], self.met[p] = told.bias, told.felt, told.converged
         self.out_of_epochs |= not told.converged and told.visited >= max_epochs * self.size[p]
+        hits, misses, evaluations = (int(count) for count in self.counted + self.store.counts())
         return PairRecord(
             told.violation,
             told.visited,
@@ -132,7 +133,9 @@ class PairsMachine:
             told.primal,
             told.dual,
             max(told.worst_gap, 0.0),
-            *(int(count) for count in self.counted + self.store.counts()),
+            hits,
+            misses,
+            evaluations,
             p,
         )
 
