@@ -32,6 +32,7 @@ KERNEL_HISTORY = np.dtype([*HISTORY.descr, ("hits", np.int64), ("misses", np.int
 _FLOAT32_GAP = 1e-5  # smaller target gaps are beyond float32
 _SAMPLE = 128  # rows whose scores are computed again in float64
 _ALLOWED = 0.25  # of tol, for what float32 may have changed in an objective
+_SHORT_WORK = 1e10  # multiply-adds of a certificate after a limit
 _EXAMPLES_OF_SMALL = 512  # of a pair
 _EXAMPLES_OF_BATCH = 8192  # of small pairs that are trained as one
 
@@ -196,9 +197,13 @@ class _Training:
         return self._trained()
 
     def _train_in_double(self) -> None:
-        """Go on in float64 where float32 is not to be trusted; after a limit, only as far as a certificate."""
-        again = self._distrusted()
+        """Go on in float64 where float32 is not to be trusted; after a limit, only as far as a certificate, and not
+        where that would take long: float32's then stands."""
         stop = self.outcome.stopped_by not in ("converged", "precision")
+        support = sum(len(np.unique(result.row)) for result in self.results.values())
+        if stop and float(support) * len(self.rows) * self.request.X.shape[1] > _SHORT_WORK:
+            return
+        again = self._distrusted()
         if again and not stop:
             self.outcome.converged, self.outcome.stopped_by = True, "converged"
         self._train(again, False, self._dual_coef()[self.rows], stop=stop)
