@@ -3,6 +3,7 @@
 #include "epoch.hpp"
 #include "kernel_functions.hpp"
 #include "kernel_loops.hpp"
+#include "smo_loops.hpp"
 #include "weight_kernels.hpp"
 #include "window_loops.hpp"
 
@@ -19,7 +20,10 @@ template <class T> KernelLoops<T> kernel_loops() {
           add_tiles<T>,
           {sweep<CrammerSinger<false>, T>, sweep<WestonWatkins<false>, T>, sweep<OneVsRest<false>, T>},
           smo<T>,
-          spread<T>};
+          spread<T>,
+          second<T>,
+          pull<T>,
+          pull_one<T>};
 }
 } // namespace MM_ISA
 

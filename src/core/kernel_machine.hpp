@@ -59,6 +59,7 @@ public:
 
   Index n() const { return offset_.back(); }
   Index n_segments() const { return static_cast<Index>(groups_.size()); }
+  Index segment_begin(Index s) const { return offset_[static_cast<std::size_t>(s)]; } // and the end of the last
   Index store_row(Index i) const {
     const std::size_t s = segment(i);
     return store_->group_begin(groups_[s]) + i - offset_[s];
@@ -84,11 +85,11 @@ public:
   }
 
   // tiles[s * stride + r] <- part s of the kernel row of local example i[r].
-  void fetch(const std::int32_t *i, Index count, Tile *tiles, Index stride) {
+  void fetch(const std::int32_t *i, Index count, Tile *tiles, Index stride, bool alone = false) {
     std::vector<Index> rows(static_cast<std::size_t>(count));
     for (Index r = 0; r < count; ++r) rows[static_cast<std::size_t>(r)] = store_row(i[r]);
     for (std::size_t s = 0; s < groups_.size(); ++s)
-      store_->fetch(rows.data(), count, groups_[s], tiles + static_cast<Index>(s) * stride);
+      store_->fetch(rows.data(), count, groups_[s], tiles + static_cast<Index>(s) * stride, alone);
   }
 
   // K of examples i against themselves, from their tiles, count x count.

@@ -27,8 +27,13 @@ public:
   double cost_of_value() const override { return static_cast<double>(n_features_) + 40; }
 
   void block(const Index *rows, Index count, Index begin, Index end, T *const *out) const override {
+    compute(rows, count, (count + kRows - 1) / kRows * kRows, begin, end, out);
+  }
+  void row(Index i, Index begin, Index end, T *out) const override { compute(&i, 1, 1, begin, end, &out); }
+
+private:
+  void compute(const Index *rows, Index count, Index full, Index begin, Index end, T *const *out) const {
     const std::size_t d = static_cast<std::size_t>(n_features_);
-    const Index full = (count + kRows - 1) / kRows * kRows;
     std::vector<T> gathered(static_cast<std::size_t>(full) * d);
     for (Index r = 0; r < count; ++r)
       std::copy_n(x_ + rows[r] * n_features_, d, gathered.data() + static_cast<std::size_t>(r) * d);
@@ -50,7 +55,6 @@ public:
     }
   }
 
-private:
   const T *x_;
   Index n_features_;
   KernelFunction function_;

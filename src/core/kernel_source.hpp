@@ -26,6 +26,8 @@ public:
   const std::vector<double> &diagonal() const { return diagonal_; } // K(x_i, x_i)
   // out[r] receives K(rows[r], begin..end). Safe to call from several threads.
   virtual void block(const Index *rows, Index count, Index begin, Index end, T *const *out) const = 0;
+  // The same for one row, on its own: faster than a block of one, but its last bits may not be those of a block.
+  virtual void row(Index i, Index begin, Index end, T *out) const { block(&i, 1, begin, end, &out); }
   // What one value costs, in multiply-adds of a GEMM: callers cut their work into calls of about 50 ms by it.
   virtual double cost_of_value() const = 0;
 

@@ -135,6 +135,13 @@ struct Windows {
   double *top, *low;
 };
 
+// What a pass of plain SMO found (see smo_loops.hpp).
+struct SmoChoice {
+  static constexpr signed char rises = 1, falls = 2; // states of a dual
+  Index at;                   // its choice, -1: none
+  double top, low;            // largest v that may rise, smallest that may fall
+};
+
 template <class T> struct KernelLoops {
   void (*values)(const T *product, const T *norm, T own, Index n, const KernelFunction &, T *out);
   void (*add_tiles)(const TileChanges<T> &, Index columns, Index lanes, double *scores, Index ld);
@@ -144,6 +151,11 @@ template <class T> struct KernelLoops {
                double *v, double tolerance, Index most);
   void (*spread)(const Changed<T> *changed, Index count, Index lanes, Index n, double *scores, Index ld,
                  const Windows *);
+  SmoChoice (*second)(const T *Ki, Index n, const double *curvature, double own, double top, const double *v,
+                      const signed char *state);
+  SmoChoice (*pull)(const T *Ki, const T *Kj, Index n, double change, double *v, const signed char *state);
+  SmoChoice (*pull_one)(const T *Ki, Index n, double change, const double *curvature, double *v,
+                        const signed char *state);
 };
 
 struct Kernels {

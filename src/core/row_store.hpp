@@ -43,8 +43,8 @@ public:
   }
 
   // The tiles of rows (examples of the source, each at most once) in a group; those that are missing are computed in
-  // one block.
-  void fetch(const Index *rows, Index count, Index group, Tile *out) {
+  // one block, or each on its own. All machines of a store do it in one way.
+  void fetch(const Index *rows, Index count, Index group, Tile *out, bool alone = false) {
     std::vector<Index> missing, where;
     {
       const std::lock_guard lock(mutex_);
@@ -69,8 +69,10 @@ public:
       fresh.push_back(std::make_shared_for_overwrite<T[]>(size));
       pointers.push_back(fresh.back().get());
     }
-    source_->block(missing.data(), static_cast<Index>(missing.size()), group_begin(group), group_begin(group + 1),
-                   pointers.data());
+    const Index begin = group_begin(group), end = group_begin(group + 1);
+    if (alone)
+      for (std::size_t m = 0; m < missing.size(); ++m) source_->row(missing[m], begin, end, pointers[m]);
+    else source_->block(missing.data(), static_cast<Index>(missing.size()), begin, end, pointers.data());
     const std::lock_guard lock(mutex_);
     counts_.evaluations += static_cast<Index>(missing.size() * size);
     for (std::size_t m = 0; m < missing.size(); ++m) {

@@ -85,7 +85,7 @@ template <class T> bool ScoredMachine<T>::start() {
 template <class T> void ScoredMachine<T>::fetch(const std::int32_t *which, Index count, Tile *tiles) {
   for (Index r = 0; r < count; ++r)
     if (!rows_.stored(which[r])) work_ += kSingleRow * kWorkOfCall / static_cast<double>(rows_.rows_of_call());
-  rows_.fetch(which, count, tiles, count);
+  rows_.fetch(which, count, tiles, count, true);
 }
 
 template <class T>

@@ -1,9 +1,5 @@
 #include "smo.hpp"
 
-#include <cmath>
-#include <limits>
-#include <numeric>
-
 namespace mm {
 
 namespace {
@@ -19,15 +15,14 @@ Smo<T>::Smo(StoreView<T> rows, std::vector<std::int32_t> sign, std::vector<doubl
                            working_set > 0                    ? working_set
                            : rows.cost_of_value() > kCostly ? kWorkingSetOfCostly
                                                               : kWorkingSet),
-      upper_(sign.size()), lower_(sign.size()), v_(sign.size()) {
-  for (std::size_t i = 0; i < sign.size(); ++i) (sign[i] > 0 ? upper_[i] : lower_[i]) = sign[i] * this->cap_[i];
-}
+      bounds_(sign, this->cap_), v_(sign.size()) {}
 
 template <class T> void Smo<T>::select() {
   auto &set = this->set_;
   auto &in_set = this->in_set_;
   const auto &a_ = this->alpha_;
   const Index most = this->most_;
+  const auto [top, low] = levels_;
   // From both ends: duals that may rise with the largest v, duals that may fall with the smallest. The worst pair comes
   // first, so that every round moves something; else at most half of the set is new, and the rest are examples of the
   // last one, those farthest from rest.
@@ -37,8 +32,9 @@ template <class T> void Smo<T>::select() {
   for (const std::int32_t i : before) old[static_cast<std::size_t>(i)] = 1;
   for (Index t = 0; t < this->n_; ++t) {
     const std::size_t i = static_cast<std::size_t>(t);
-    if (a_[i] < upper_[i] && (v_[i] == top_ || (v_[i] > low_ && !old[i]))) rising.push_back(static_cast<std::int32_t>(t));
-    if (a_[i] > lower_[i] && (v_[i] == low_ || (v_[i] < top_ && !old[i]))) falling.push_back(static_cast<std::int32_t>(t));
+    const double v = v_[i];
+    if (a_[i] < bounds_.upper[i] && (v == top || (v > low && !old[i]))) rising.push_back(static_cast<std::int32_t>(t));
+    if (a_[i] > bounds_.lower[i] && (v == low || (v < top && !old[i]))) falling.push_back(static_cast<std::int32_t>(t));
   }
   const auto take = [&](std::int32_t i) {
     char &taken = in_set[static_cast<std::size_t>(i)];
@@ -60,10 +56,10 @@ template <class T> void Smo<T>::select() {
     if (t < rising.size()) take(rising[t]);
     if (t < falling.size()) take(falling[t]);
   }
-  const double middle = 0.5 * (top_ + low_);
+  const double middle = 0.5 * (top + low);
   best(before, most, [&](std::int32_t t) { // how far from rest: above the middle and able to rise, or the reverse
     const std::size_t i = static_cast<std::size_t>(t);
-    const bool rises = a_[i] < upper_[i], falls = a_[i] > lower_[i];
+    const bool rises = a_[i] < bounds_.upper[i], falls = a_[i] > bounds_.lower[i];
     return std::max(rises ? v_[i] - middle : -1e300, falls ? middle - v_[i] : -1e300);
   });
   for (const std::int32_t i : before) take(i);
@@ -78,14 +74,14 @@ template <class T> bool Smo<T>::solve() {
   for (std::size_t r = 0; r < q; ++r) {
     const std::size_t i = static_cast<std::size_t>(this->set_[r]);
     curvature[r] = this->curvature_[i];
-    upper[r] = upper_[i];
-    lower[r] = lower_[i];
+    upper[r] = bounds_.upper[i];
+    lower[r] = bounds_.lower[i];
     a[r] = this->alpha_[i];
     v[r] = v_[i];
   }
   const Index steps =
       kernels().loops<T>().smo(this->square_.data(), static_cast<Index>(q), curvature.data(), upper.data(),
-                               lower.data(), a.data(), v.data(), kInnerReduction * (top_ - low_), kStepsOfCall);
+                               lower.data(), a.data(), v.data(), kInnerReduction * (levels_.top - levels_.low), kStepsOfCall);
   for (std::size_t r = 0; r < q; ++r) {
     double &old = this->alpha_[static_cast<std::size_t>(this->set_[r])];
     const double fresh = a[r];
@@ -97,50 +93,14 @@ template <class T> bool Smo<T>::solve() {
 }
 
 template <class T> void Smo<T>::refresh() {
-  top_ = -std::numeric_limits<double>::infinity();
-  low_ = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < v_.size(); ++i) {
-    const double a = this->alpha_[i];
-    v_[i] = (upper_[i] > 0 ? 1 : -1) - this->scores_[i];
-    if (a < upper_[i]) top_ = std::max(top_, v_[i]);
-    if (a > lower_[i]) low_ = std::min(low_, v_[i]);
-  }
+  levels_ = binary_levels(bounds_, this->alpha_, this->scores_, true, v_);
 }
 
 template <class T> Round Smo<T>::certified() {
-  const std::vector<double> &a_ = this->alpha_, &scores_ = this->scores_, &cap_ = this->cap_;
-  const Index n_ = this->n_;
-  refresh();
-  Round round;
-  round.complete = true;
-  double quadratic = 0, linear = 0, positive_caps = 0;
-  for (std::size_t i = 0; i < v_.size(); ++i) {
-    quadratic += a_[i] * scores_[i];
-    linear += std::abs(a_[i]);
-    positive_caps += upper_[i];
-  }
-  round.violation = std::max(top_ - low_, 0.0);
-  // The primal's slope in b is -positive_caps far left and rises by the cap of every v that b passes.
-  std::vector<std::int32_t> order(static_cast<std::size_t>(n_));
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-    return v_[static_cast<std::size_t>(a)] < v_[static_cast<std::size_t>(b)];
-  });
-  double passed = 0;
-  for (const std::int32_t i : order) {
-    bias_ = v_[static_cast<std::size_t>(i)];
-    passed += cap_[static_cast<std::size_t>(i)];
-    if (passed >= positive_caps) break;
-  }
-  double loss = 0;
-  for (Index t = 0; t < n_; ++t) {
-    const std::size_t i = static_cast<std::size_t>(t);
-    loss += cap_[i] * std::max(0.0, upper_[i] > 0 ? v_[i] - bias_ : bias_ - v_[i]);
-  }
-  round.primal = 0.5 * quadratic + loss;
-  round.dual = linear - 0.5 * quadratic;
-  round.judge(round.primal - round.dual, round.primal);
-  return round;
+  const BinaryCertificate out = binary_certificate(this->cap_, bounds_, this->alpha_, this->scores_, true, v_);
+  levels_ = out.levels;
+  bias_ = out.bias;
+  return out.round;
 }
 
 template class Smo<float>;

@@ -6,6 +6,7 @@
 // primal at given scores is a weighted quantile of v, so every round ends with a certificate.
 #pragma once
 
+#include "binary_certificate.hpp"
 #include "working_set.hpp"
 
 namespace mm {
@@ -23,8 +24,9 @@ private:
   Round certified() override;
   void refresh() override;
 
-  std::vector<double> upper_, lower_, v_;
-  double top_ = 0, low_ = 0; // max v over {a < upper}, min v over {a > lower}
+  BinaryBounds bounds_;
+  BinaryLevels levels_{0, 0};
+  std::vector<double> v_;
   double bias_ = 0;
 };
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from multimargin import KernelSVM, _core
-from tests.kernel.test_machines import clusters, feasible, problem_of, run, store_of
+from tests.kernel.problems import clusters, feasible, problem_of, run, store_of
 from tests.oracles import Problem, optimum
 
 SELECTIONS = ("cyclic", "random", "kkt", "amg", "bmg")

@@ -137,7 +137,7 @@ class _Training:
         everything = np.arange(len(self.rows))
         if self.pairwise:
             yield from self._pair_tasks(problem)
-        elif request.free_bias and k > 2:
+        elif problem.separable and k > 2 and (request.free_bias or request.solver == "decomposition"):
             binary = Formulation("one_vs_rest", False, 1)
             for c in range(k):
                 yield self._binary(binary, slice(c, c + 1), [0], everything, np.where(self.y == c, 1, -1))
@@ -265,11 +265,8 @@ class _Training:
                 stopping=request.stopping,
             )
         cap = self.cap[task.examples] * task.problem.cap_scale
-        decomposition = request.solver == "decomposition"
-        if decomposition and task.problem.lanes == 1:
-            working_set = 2  # SMO, or coordinate descent where there is no free bias, on the worst pair of examples
-        if decomposition and task.problem.lanes > 1 and not task.problem.separable:
-            core = decomposition_machine(store, task.problem, task.label, cap, request)
+        if request.solver == "decomposition":
+            core = decomposition_machine(store, task.problem, task.groups, task.label, cap, task.free_bias, request)
         elif task.free_bias:
             core = _core.KernelMachine.smo(store, task.groups, task.label, cap, working_set)
         else:

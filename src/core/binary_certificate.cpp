@@ -1,0 +1,62 @@
+#include "binary_certificate.hpp"
+
+#include <numeric>
+
+namespace mm {
+
+BinaryBounds::BinaryBounds(const std::vector<std::int32_t> &sign, const std::vector<double> &cap)
+    : upper(sign.size()), lower(sign.size()) {
+  for (std::size_t i = 0; i < sign.size(); ++i) (sign[i] > 0 ? upper[i] : lower[i]) = sign[i] * cap[i];
+}
+
+BinaryLevels binary_levels(const BinaryBounds &bounds, const std::vector<double> &a, const std::vector<double> &scores,
+                           bool free_bias, std::vector<double> &v) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  BinaryLevels levels{free_bias ? -infinity : 0, free_bias ? infinity : 0};
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    v[i] = (bounds.upper[i] > 0 ? 1 : -1) - scores[i];
+    if (a[i] < bounds.upper[i]) levels.top = std::max(levels.top, v[i]);
+    if (a[i] > bounds.lower[i]) levels.low = std::min(levels.low, v[i]);
+  }
+  return levels;
+}
+
+// The primal's slope in b is -(caps of the positives) far left and rises by the cap of every v that b passes.
+static double best_bias(const std::vector<double> &cap, const BinaryBounds &bounds, const std::vector<double> &v) {
+  double positive_caps = 0;
+  for (const double upper : bounds.upper) positive_caps += upper;
+  std::vector<std::int32_t> order(v.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+    return v[static_cast<std::size_t>(a)] < v[static_cast<std::size_t>(b)];
+  });
+  double bias = 0, passed = 0;
+  for (const std::int32_t i : order) {
+    bias = v[static_cast<std::size_t>(i)];
+    passed += cap[static_cast<std::size_t>(i)];
+    if (passed >= positive_caps) break;
+  }
+  return bias;
+}
+
+BinaryCertificate binary_certificate(const std::vector<double> &cap, const BinaryBounds &bounds,
+                                     const std::vector<double> &a, const std::vector<double> &scores, bool free_bias,
+                                     std::vector<double> &v) {
+  BinaryCertificate out{{}, binary_levels(bounds, a, scores, free_bias, v), 0};
+  const auto [top, low] = out.levels;
+  if (free_bias) out.bias = best_bias(cap, bounds, v);
+  double quadratic = 0, linear = 0, loss = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    quadratic += a[i] * scores[i];
+    linear += std::abs(a[i]);
+    loss += cap[i] * std::max(0.0, bounds.upper[i] > 0 ? v[i] - out.bias : out.bias - v[i]);
+  }
+  out.round.complete = true;
+  out.round.violation = std::max(free_bias ? top - low : std::max(top, -low), 0.0);
+  out.round.primal = 0.5 * quadratic + loss;
+  out.round.dual = linear - 0.5 * quadratic;
+  out.round.judge(out.round.primal - out.round.dual, out.round.primal);
+  return out;
+}
+
+} // namespace mm
