@@ -67,12 +67,12 @@ public:
   double diagonal(Index i) const { return store_->source().diagonal()[static_cast<std::size_t>(store_row(i))]; }
 
   double cost_of_value() const { return store_->source().cost_of_value(); }
-  // How many rows one call may compute, and how many a working set may have: they must fit into half of the store, and
-  // their effect on all scores into one call.
+  // Whole rows that one call may compute.
   Index rows_of_call() const {
     const double cost = static_cast<double>(n()) * cost_of_value();
     return std::max<Index>(16, static_cast<Index>(kWorkOfCall / std::max(cost, 1.0)));
   }
+  // Rows of a working set: they must fit into half of the store, and their effect on all scores into one call.
   Index rows_of_set() const {
     const Index size = std::max<Index>(n(), 1);
     const Index stored = static_cast<Index>(store_->budget() / 2 / (sizeof(T) * static_cast<std::size_t>(size)));
@@ -86,10 +86,34 @@ public:
 
   // tiles[s * stride + r] <- part s of the kernel row of local example i[r].
   void fetch(const std::int32_t *i, Index count, Tile *tiles, Index stride, bool alone = false) {
-    std::vector<Index> rows(static_cast<std::size_t>(count));
-    for (Index r = 0; r < count; ++r) rows[static_cast<std::size_t>(r)] = store_row(i[r]);
+    const std::vector<Index> rows = store_rows(i, count);
     for (std::size_t s = 0; s < groups_.size(); ++s)
       store_->fetch(rows.data(), count, groups_[s], tiles + static_cast<Index>(s) * stride, alone);
+  }
+
+  // The same in calls of bounded work: `find`, then `compute` until it has everything. All rows that are missing are
+  // computed together, some columns a call: a block of many rows reads the data less often.
+  void find(const std::int32_t *i, Index count, Tile *tiles, Index stride) {
+    missing_.clear();
+    const std::vector<Index> rows = store_rows(i, count);
+    for (std::size_t s = 0; s < groups_.size(); ++s)
+      missing_.push_back(store_->find(rows.data(), count, groups_[s], tiles + static_cast<Index>(s) * stride));
+  }
+  bool compute(Tile *tiles, Index stride) {
+    double work = kWorkOfCall;
+    for (std::size_t s = 0; s < groups_.size(); ++s) {
+      auto &missing = missing_[s];
+      const Index size = store_->group_size(groups_[s]);
+      while (!missing.rows.empty() && missing.columns < size) {
+        if (work <= 0) return false;
+        const double of_column = static_cast<double>(missing.rows.size()) * cost_of_value();
+        const Index panels = static_cast<Index>(work / (of_column * static_cast<double>(kColumnsOfBlock)));
+        const Index columns = std::min(size - missing.columns, std::max<Index>(panels, 1) * kColumnsOfBlock);
+        store_->compute(missing, columns, tiles + static_cast<Index>(s) * stride);
+        work -= of_column * static_cast<double>(columns);
+      }
+    }
+    return true;
   }
 
   // K of examples i against themselves, from their tiles, count x count.
@@ -135,10 +159,16 @@ public:
   }
 
 private:
+  std::vector<Index> store_rows(const std::int32_t *i, Index count) const {
+    std::vector<Index> rows(static_cast<std::size_t>(count));
+    for (Index r = 0; r < count; ++r) rows[static_cast<std::size_t>(r)] = store_row(i[r]);
+    return rows;
+  }
   std::size_t segment(Index i) const { return offset_.size() > 2 && i >= offset_[1] ? 1 : 0; }
 
   std::shared_ptr<RowStore<T>> store_;
   std::vector<Index> groups_;
+  std::vector<typename RowStore<T>::Missing> missing_;
   std::vector<Index> offset_{0}; // of the groups among the local examples
 };
 

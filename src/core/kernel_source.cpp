@@ -6,7 +6,7 @@ namespace mm {
 
 namespace {
 
-constexpr Index kPanel = 1024; // columns of a block at a time: the inner products of a panel stay in cache
+constexpr Index kPanel = kColumnsOfBlock;
 // Blocks are filled up with zeros to a multiple of so many rows: BLAS then computes a row the same way, to the last bit,
 // whichever rows it is computed with, and fits in several threads repeat exactly.
 constexpr Index kRows = 16;

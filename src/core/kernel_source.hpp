@@ -19,6 +19,10 @@ namespace mm {
 template <class T>
 using Gemm = void (*)(char *, char *, int *, int *, int *, T *, T *, int *, T *, int *, T *, T *, int *);
 
+// Columns of a block at a time: their inner products stay in cache. A block that begins at a multiple of it, counted
+// from the first column of a group, has the same bits as a part of a longer one.
+inline constexpr Index kColumnsOfBlock = 1024;
+
 template <class T> class KernelSource {
 public:
   virtual ~KernelSource() = default;

@@ -42,68 +42,59 @@ public:
     return counts_;
   }
 
-  // The tiles of rows (examples of the source, each at most once) in a group; those that are missing are computed in
-  // one block, or each on its own. All machines of a store do it in one way.
-  void fetch(const Index *rows, Index count, Index group, Tile *out, bool alone = false) {
-    std::vector<Index> missing, where;
-    {
-      const std::lock_guard lock(mutex_);
-      for (Index r = 0; r < count; ++r) {
-        const auto found = tiles_.find(key(rows[r], group));
-        if (found == tiles_.end()) {
-          missing.push_back(rows[r]);
-          where.push_back(r);
-        } else {
-          recent_.splice(recent_.begin(), recent_, found->second);
-          out[r] = found->second->tile;
-        }
-      }
-      counts_.hits += count - static_cast<Index>(missing.size());
-      counts_.misses += static_cast<Index>(missing.size());
-    }
-    if (missing.empty()) return;
-    const std::size_t size = static_cast<std::size_t>(group_size(group));
-    std::vector<std::shared_ptr<T[]>> fresh;
-    std::vector<T *> pointers;
-    for (std::size_t m = 0; m < missing.size(); ++m) {
-      fresh.push_back(std::make_shared_for_overwrite<T[]>(size));
-      pointers.push_back(fresh.back().get());
-    }
-    const Index begin = group_begin(group), end = group_begin(group + 1);
-    if (alone)
-      for (std::size_t m = 0; m < missing.size(); ++m) source_->row(missing[m], begin, end, pointers[m]);
-    else source_->block(missing.data(), static_cast<Index>(missing.size()), begin, end, pointers.data());
+  // Tiles on their way: those of some rows in a group that the store does not have.
+  struct Missing {
+    Index group = 0;
+    std::vector<Index> rows, where; // where: index among the tiles asked for
+    std::vector<std::shared_ptr<T[]>> tiles;
+    Index columns = 0;              // that are computed
+  };
+
+  // The tiles of rows (examples of the source, each at most once) in a group, as far as they are there.
+  Missing find(const Index *rows, Index count, Index group, Tile *out) {
+    Missing missing{group, {}, {}, {}, 0};
     const std::lock_guard lock(mutex_);
-    counts_.evaluations += static_cast<Index>(missing.size() * size);
-    for (std::size_t m = 0; m < missing.size(); ++m) {
-      const Key at = key(missing[m], group);
-      const auto found = tiles_.find(at);
-      if (found != tiles_.end()) { // another thread was faster
-        out[where[m]] = found->second->tile;
-        continue;
+    for (Index r = 0; r < count; ++r) {
+      const auto found = tiles_.find(key(rows[r], group));
+      if (found == tiles_.end()) {
+        missing.rows.push_back(rows[r]);
+        missing.where.push_back(r);
+      } else {
+        recent_.splice(recent_.begin(), recent_, found->second);
+        out[r] = found->second->tile;
       }
-      out[where[m]] = fresh[m];
-      recent_.push_front({at, size * sizeof(T), std::move(fresh[m])});
-      tiles_.emplace(at, recent_.begin());
-      bytes_ += recent_.front().bytes;
     }
-    while (bytes_ > budget_ && !recent_.empty()) {
-      bytes_ -= recent_.back().bytes;
-      tiles_.erase(recent_.back().key);
-      recent_.pop_back();
-    }
+    counts_.hits += count - static_cast<Index>(missing.rows.size());
+    counts_.misses += static_cast<Index>(missing.rows.size());
+    return missing;
+  }
+
+  // The next columns of missing tiles, all rows in one block or each on its own: all machines of a store do it in one
+  // way. Once the tiles are whole they join the store, and `out` of `find`.
+  void compute(Missing &missing, Index columns, Tile *out, bool alone = false) {
+    const std::size_t size = static_cast<std::size_t>(group_size(missing.group)), count = missing.rows.size();
+    if (count == 0) return;
+    for (std::size_t m = missing.tiles.size(); m < count; ++m)
+      missing.tiles.push_back(std::make_shared_for_overwrite<T[]>(size));
+    std::vector<T *> at;
+    for (const auto &tile : missing.tiles) at.push_back(tile.get() + missing.columns);
+    const Index begin = group_begin(missing.group) + missing.columns;
+    const Index end = std::min(begin + columns, group_begin(missing.group + 1));
+    if (alone)
+      for (std::size_t m = 0; m < count; ++m) source_->row(missing.rows[m], begin, end, at[m]);
+    else source_->block(missing.rows.data(), static_cast<Index>(count), begin, end, at.data());
+    missing.columns = end - group_begin(missing.group);
+    if (missing.columns == group_size(missing.group)) keep(missing, out);
+  }
+
+  void fetch(const Index *rows, Index count, Index group, Tile *out, bool alone = false) {
+    Missing missing = find(rows, count, group, out);
+    compute(missing, group_size(group), out, alone);
   }
 
   bool holds(Index row, Index group) const {
     const std::lock_guard lock(mutex_);
     return tiles_.contains(key(row, group));
-  }
-
-  // A whole row, where there is but one group.
-  Tile row(Index i) {
-    Tile tile;
-    fetch(&i, 1, 0, &tile);
-    return tile;
   }
 
 private:
@@ -116,6 +107,30 @@ private:
 
   Key key(Index row, Index group) const {
     return static_cast<Key>(row) * static_cast<Key>(n_groups()) + static_cast<Key>(group);
+  }
+
+  void keep(Missing &missing, Tile *out) {
+    const std::size_t size = static_cast<std::size_t>(group_size(missing.group));
+    const std::lock_guard lock(mutex_);
+    counts_.evaluations += static_cast<Index>(missing.rows.size() * size);
+    for (std::size_t m = 0; m < missing.rows.size(); ++m) {
+      const Key at = key(missing.rows[m], missing.group);
+      Tile &wanted = out[missing.where[m]];
+      const auto found = tiles_.find(at);
+      if (found != tiles_.end()) { // another thread was faster
+        wanted = found->second->tile;
+        continue;
+      }
+      wanted = std::move(missing.tiles[m]);
+      recent_.push_front({at, size * sizeof(T), wanted});
+      tiles_.emplace(at, recent_.begin());
+      bytes_ += recent_.front().bytes;
+    }
+    while (bytes_ > budget_ && !recent_.empty()) {
+      bytes_ -= recent_.back().bytes;
+      tiles_.erase(recent_.back().key);
+      recent_.pop_back();
+    }
   }
 
   std::unique_ptr<KernelSource<T>> source_;

@@ -32,38 +32,28 @@ template <class T> void WorkingSetMachine<T>::scores(const Index *examples, Inde
 }
 
 template <class T> Round WorkingSetMachine<T>::advance() {
-  if (phase_ == Phase::start) { // the scores of duals from an earlier fit, a slab of rows at a time
-    std::vector<double> start;
-    for (set_.clear(); fetched_ < n_ && static_cast<Index>(set_.size()) < std::min(rows_.rows_of_call(), most_);
-         ++fetched_) {
-      const double *const a = alpha_.data() + fetched_ * stride_;
-      if (std::all_of(a, a + lanes_, [](double v) { return v == 0; })) continue;
-      set_.push_back(static_cast<std::int32_t>(fetched_));
-      start.insert(start.end(), a, a + stride_);
-    }
-    const Index count = static_cast<Index>(set_.size());
-    tiles_.resize(static_cast<std::size_t>(count * rows_.n_segments()));
-    rows_.fetch(set_.data(), count, tiles_.data(), count);
-    add(start.data());
-    if (fetched_ < n_) return {};
-    set_.clear();
-    phase_ = Phase::select;
-    return certified();
-  }
   for (;;) {
-    if (phase_ == Phase::select) {
-      select();
+    if (!selected_) {
+      if (starting_) select_started();
+      else select();
       tiles_.clear();
       tiles_.resize(set_.size() * static_cast<std::size_t>(rows_.n_segments()));
-      fetched_ = 0;
-      phase_ = Phase::fetch;
+      rows_.find(set_.data(), static_cast<Index>(set_.size()), tiles_.data(), static_cast<Index>(set_.size()));
+      selected_ = true;
     }
-    if (!fetch()) return {};
     const Index size = static_cast<Index>(set_.size());
+    if (!rows_.compute(tiles_.data(), size)) return {};
+    selected_ = false;
+    if (starting_) {
+      add_started();
+      if (started_ < n_) return {};
+      starting_ = false;
+      set_.clear();
+      return certified();
+    }
     square_.resize(static_cast<std::size_t>(size * size));
     rows_.square(set_.data(), size, tiles_.data(), size, square_.data());
     const bool moved = solve();
-    phase_ = Phase::select;
     visited_ += size;
     moved_ |= moved;
     if (moved && most_ <= 2 && ++uncertified_ < kRoundsOfCertificate) { // the rounds of pairs are short
@@ -79,12 +69,18 @@ template <class T> Round WorkingSetMachine<T>::advance() {
   }
 }
 
-template <class T> bool WorkingSetMachine<T>::fetch() {
-  const Index size = static_cast<Index>(set_.size());
-  const Index end = std::min(size, fetched_ + rows_.rows_of_call());
-  rows_.fetch(set_.data() + fetched_, end - fetched_, tiles_.data() + fetched_, size);
-  fetched_ = end;
-  return fetched_ == size;
+template <class T> void WorkingSetMachine<T>::select_started() {
+  for (set_.clear(); started_ < n_ && static_cast<Index>(set_.size()) < most_; ++started_) {
+    const double *const a = alpha_.data() + started_ * stride_;
+    if (std::any_of(a, a + lanes_, [](double v) { return v != 0; })) set_.push_back(static_cast<std::int32_t>(started_));
+  }
+}
+
+template <class T> void WorkingSetMachine<T>::add_started() {
+  std::vector<double> duals;
+  for (const std::int32_t i : set_)
+    duals.insert(duals.end(), alpha_.data() + i * stride_, alpha_.data() + (i + 1) * stride_);
+  add(duals.data());
 }
 
 template <class T> void WorkingSetMachine<T>::add(const double *change) {

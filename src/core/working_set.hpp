@@ -37,12 +37,13 @@ protected:
   std::vector<T> square_;           // K of the set against itself
 
 private:
-  enum class Phase { start, select, fetch };
-  bool fetch(); // whether all rows of the set are there
+  void select_started(); // the next examples with duals from an earlier fit
+  void add_started();
 
   std::vector<typename StoreView<T>::Tile> tiles_;
-  Phase phase_ = Phase::start;
-  Index fetched_ = 0;
+  Index started_ = 0;    // examples whose first duals are in the scores, or will be with those of the set
+  bool starting_ = true; // until the scores are those of the first duals
+  bool selected_ = false;
   Index uncertified_ = 0, visited_ = 0; // rounds and examples since the last certificate
   bool moved_ = false;
 };
