@@ -1,6 +1,7 @@
 #include "binary_certificate.hpp"
 
 #include <numeric>
+#include <utility>
 
 namespace mm {
 
@@ -21,22 +22,28 @@ BinaryLevels binary_levels(const BinaryBounds &bounds, const std::vector<double>
   return levels;
 }
 
-// The primal's slope in b is -(caps of the positives) far left and rises by the cap of every v that b passes.
+// The primal's slope in b is -(caps of the positives) far left and rises by the cap of every v that b passes: b is the
+// first v at which the caps passed reach those of the positives. Found as a median is, by halves.
 static double best_bias(const std::vector<double> &cap, const BinaryBounds &bounds, const std::vector<double> &v) {
-  double positive_caps = 0;
-  for (const double upper : bounds.upper) positive_caps += upper;
-  std::vector<std::int32_t> order(v.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-    return v[static_cast<std::size_t>(a)] < v[static_cast<std::size_t>(b)];
-  });
-  double bias = 0, passed = 0;
-  for (const std::int32_t i : order) {
-    bias = v[static_cast<std::size_t>(i)];
-    passed += cap[static_cast<std::size_t>(i)];
-    if (passed >= positive_caps) break;
+  if (v.empty()) return 0;
+  const double positive_caps = std::accumulate(bounds.upper.begin(), bounds.upper.end(), 0.0);
+  std::vector<std::pair<double, double>> passed(v.size()); // v and its cap
+  for (std::size_t i = 0; i < v.size(); ++i) passed[i] = {v[i], cap[i]};
+  const auto by_v = [](const auto &a, const auto &b) { return a.first < b.first; };
+  double before = 0;
+  for (auto begin = passed.begin(), end = passed.end();;) {
+    if (end - begin == 1) return begin->first;
+    const auto middle = begin + (end - begin) / 2;
+    std::nth_element(begin, middle, end, by_v);
+    double lower_half = before;
+    for (auto at = begin; at != middle; ++at) lower_half += at->second;
+    if (lower_half >= positive_caps) {
+      end = middle;
+    } else {
+      before = lower_half;
+      begin = middle;
+    }
   }
-  return bias;
 }
 
 BinaryCertificate binary_certificate(const std::vector<double> &cap, const BinaryBounds &bounds,

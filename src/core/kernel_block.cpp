@@ -68,7 +68,7 @@ template <class T> void KernelBlock<T>::select() {
 }
 
 template <class T> struct KernelBlock<T>::Working {
-  std::size_t q;
+  std::size_t q, ld; // ld: between the scores of two lanes
   std::vector<std::int32_t> label, order, full;
   std::vector<double> cap, curvature, alpha, scores, violation;
   double threshold = 0;
@@ -103,8 +103,9 @@ template <class T> bool KernelBlock<T>::solve() {
   const std::size_t stride = static_cast<std::size_t>(this->stride_), n = static_cast<std::size_t>(this->n_);
   Working w;
   w.q = q;
+  w.ld = static_cast<std::size_t>(this->square_ld_);
   w.alpha.resize(q * stride);
-  w.scores.resize(q * lanes);
+  w.scores.resize(w.ld * lanes);
   w.full.resize(q);
   std::iota(w.full.begin(), w.full.end(), 0);
   double start = 0;
@@ -114,12 +115,12 @@ template <class T> bool KernelBlock<T>::solve() {
     w.cap.push_back(this->cap_[i]);
     w.curvature.push_back(this->curvature_[i]);
     std::copy_n(this->alpha_.data() + i * stride, stride, w.alpha.data() + r * stride);
-    for (std::size_t m = 0; m < lanes; ++m) w.scores[m * q + r] = this->scores_[m * n + i];
+    for (std::size_t m = 0; m < lanes; ++m) w.scores[m * w.ld + r] = this->scores_[m * n + i];
     w.violation.push_back(violation_[i]);
     start = std::max(start, violation_[i]);
   }
   w.threshold = kInnerReduction * start;
-  w.x = {static_cast<Index>(q), this->lanes_,   static_cast<Index>(q), w.label.data(),     w.cap.data(),
+  w.x = {static_cast<Index>(q), this->lanes_,   this->square_ld_,      w.label.data(),     w.cap.data(),
          w.curvature.data(),    w.alpha.data(), this->stride_,         workspace_.data()};
   plain_passes(w);
   if (!w.solved) accelerated_passes(w);
@@ -165,7 +166,7 @@ template <class T> void KernelBlock<T>::accelerated_passes(Working &w) {
     double f = std::accumulate(dual.begin(), dual.begin() + n_parts(), 0.0);
     for (std::size_t r = 0; r < w.q; ++r)
       for (std::size_t m = 0; m < lanes; ++m)
-        f += 0.5 * (w.alpha[r * stride + m] - start[r * stride + m]) * (v[m * w.q + r] + start_scores[m * w.q + r]);
+        f += 0.5 * (w.alpha[r * stride + m] - start[r * stride + m]) * (v[m * w.ld + r] + start_scores[m * w.ld + r]);
     return f;
   };
   double lowest = look();

@@ -116,21 +116,27 @@ public:
     return true;
   }
 
-  // K of examples i against themselves, from their tiles, count x count.
-  void square(const std::int32_t *i, Index count, const Tile *tiles, Index stride, T *out) const {
+  // K of examples i against themselves, from their tiles, rows ld apart.
+  void square(const std::int32_t *i, Index count, const Tile *tiles, Index stride, T *out, Index ld) const {
     std::vector<Index> at(static_cast<std::size_t>(count));
     std::vector<std::size_t> part(at.size());
     for (std::size_t c = 0; c < at.size(); ++c) {
       part[c] = segment(i[c]);
       at[c] = i[c] - offset_[part[c]];
     }
-    for (Index r = 0; r < count; ++r) { // K is symmetric: half of the values are looked up
-      const T *const row[2] = {tiles[r].get(), tiles[(n_segments() - 1) * stride + r].get()};
-      for (Index c = r; c < count; ++c)
-        out[r * count + c] = row[part[static_cast<std::size_t>(c)]][at[static_cast<std::size_t>(c)]];
+    // K is symmetric: half of the values are looked up. The rest are copied in squares that stay in cache.
+    constexpr Index side = 32;
+    for (Index begin = 0; begin < count; begin += side) {
+      const Index end = std::min(count, begin + side);
+      for (Index r = begin; r < end; ++r) {
+        const T *const row[2] = {tiles[r].get(), tiles[(n_segments() - 1) * stride + r].get()};
+        for (Index c = begin; c < count; ++c)
+          out[r * ld + c] = row[part[static_cast<std::size_t>(c)]][at[static_cast<std::size_t>(c)]];
+      }
+      for (Index from = end; from < count; from += side)
+        for (Index c = from; c < std::min(count, from + side); ++c)
+          for (Index r = begin; r < end; ++r) out[c * ld + r] = out[r * ld + c];
     }
-    for (Index r = 0; r < count; ++r)
-      for (Index c = 0; c < r; ++c) out[r * count + c] = out[c * count + r];
   }
 
   // scores += K' change, `change` being the tiles' examples x lanes, change_stride apart.

@@ -34,23 +34,24 @@ public:
 private:
   void compute(const Index *rows, Index count, Index full, Index begin, Index end, T *const *out) const {
     const std::size_t d = static_cast<std::size_t>(n_features_);
-    std::vector<T> gathered(static_cast<std::size_t>(full) * d);
-    for (Index r = 0; r < count; ++r)
-      std::copy_n(x_ + rows[r] * n_features_, d, gathered.data() + static_cast<std::size_t>(r) * d);
-    std::vector<T> products(static_cast<std::size_t>(full * std::min(kPanel, end - begin)));
+    const auto gathered = std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(full) * d);
+    for (Index r = 0; r < count; ++r) std::copy_n(x_ + rows[r] * n_features_, d, gathered.get() + r * n_features_);
+    std::fill(gathered.get() + count * n_features_, gathered.get() + full * n_features_, T{0});
+    const auto products =
+        std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(full * std::min(kPanel, end - begin)));
     for (Index at = begin; at < end; at += kPanel) {
       const Index width = std::min(kPanel, end - at);
       if (n_features_ > 0) {
         char transposed = 'T', plain = 'N';
         int m = static_cast<int>(width), n = static_cast<int>(full), k = static_cast<int>(n_features_);
         T one = 1, zero = 0;
-        gemm_(&transposed, &plain, &m, &n, &k, &one, const_cast<T *>(x_ + at * n_features_), &k, gathered.data(), &k,
-              &zero, products.data(), &m);
+        gemm_(&transposed, &plain, &m, &n, &k, &one, const_cast<T *>(x_ + at * n_features_), &k, gathered.get(), &k,
+              &zero, products.get(), &m);
       } else {
-        std::fill(products.begin(), products.end(), T{0});
+        std::fill_n(products.get(), full * width, T{0});
       }
       for (Index r = 0; r < count; ++r)
-        kernels().loops<T>().values(products.data() + r * width, norm_.data() + at,
+        kernels().loops<T>().values(products.get() + r * width, norm_.data() + at,
                                     norm_[static_cast<std::size_t>(rows[r])], width, function_, out[r] + (at - begin));
     }
   }

@@ -147,8 +147,8 @@ template <class T> struct KernelLoops {
   void (*add_tiles)(const TileChanges<T> &, Index columns, Index lanes, double *scores, Index ld);
   void (*sweep[3])(const KernelExamples &, const T *K, double *scores, const std::int32_t *order, Index count,
                    double scale, double threshold, Swept &);
-  Index (*smo)(const T *K, Index q, const double *curvature, const double *upper, const double *lower, double *a,
-               double *v, double tolerance, Index most);
+  Index (*smo)(const T *K, Index ld, Index q, const double *curvature, const double *upper, const double *lower,
+               double *a, double *v, signed char *state, double tolerance, Index most);
   void (*spread)(const Changed<T> *changed, Index count, Index lanes, Index n, double *scores, Index ld,
                  const Windows *);
   SmoChoice (*second)(const T *Ki, Index n, const double *curvature, double own, double top, const double *v,

@@ -3,26 +3,27 @@
 namespace mm {
 
 namespace {
-constexpr Index kWorkingSet = 128, kWorkingSetOfCostly = 256;
-constexpr double kCostly = 150; // values that cost more than this are computed faster in larger blocks
+constexpr Index kLeastSet = 64, kMostSet = 512;
 constexpr double kInnerReduction = 0.1; // of the violation
 constexpr Index kStepsOfCall = 20000;
 } // namespace
 
 template <class T>
 Smo<T>::Smo(StoreView<T> rows, std::vector<std::int32_t> sign, std::vector<double> cap, Index working_set)
-    : WorkingSetMachine<T>(rows, 1, std::move(cap),
-                           working_set > 0                    ? working_set
-                           : rows.cost_of_value() > kCostly ? kWorkingSetOfCostly
-                                                              : kWorkingSet),
+    : WorkingSetMachine<T>(std::move(rows), 1, std::move(cap), working_set > 0 ? working_set : kMostSet),
       bounds_(sign, this->cap_), v_(sign.size()) {}
 
 template <class T> void Smo<T>::select() {
   auto &set = this->set_;
   auto &in_set = this->in_set_;
   const auto &a_ = this->alpha_;
-  const Index most = this->most_;
   const auto [top, low] = levels_;
+  const auto rises = [&](std::size_t i) { return a_[i] < bounds_.upper[i]; };
+  const auto falls = [&](std::size_t i) { return a_[i] > bounds_.lower[i]; };
+  // Duals between their bounds concern each other: the set has room for all of them.
+  Index between = 0;
+  for (std::size_t i = 0; i < in_set.size(); ++i) between += rises(i) && falls(i);
+  const Index most = std::min(this->most_, std::max(kLeastSet, between));
   // From both ends: duals that may rise with the largest v, duals that may fall with the smallest. The worst pair comes
   // first, so that every round moves something; else at most half of the set is new, and the rest are examples of the
   // last one, those farthest from rest.
@@ -33,8 +34,8 @@ template <class T> void Smo<T>::select() {
   for (Index t = 0; t < this->n_; ++t) {
     const std::size_t i = static_cast<std::size_t>(t);
     const double v = v_[i];
-    if (a_[i] < bounds_.upper[i] && (v == top || (v > low && !old[i]))) rising.push_back(static_cast<std::int32_t>(t));
-    if (a_[i] > bounds_.lower[i] && (v == low || (v < top && !old[i]))) falling.push_back(static_cast<std::int32_t>(t));
+    if (rises(i) && (v == top || (v > low && !old[i]))) rising.push_back(static_cast<std::int32_t>(t));
+    if (falls(i) && (v == low || (v < top && !old[i]))) falling.push_back(static_cast<std::int32_t>(t));
   }
   const auto take = [&](std::int32_t i) {
     char &taken = in_set[static_cast<std::size_t>(i)];
@@ -59,8 +60,7 @@ template <class T> void Smo<T>::select() {
   const double middle = 0.5 * (top + low);
   best(before, most, [&](std::int32_t t) { // how far from rest: above the middle and able to rise, or the reverse
     const std::size_t i = static_cast<std::size_t>(t);
-    const bool rises = a_[i] < bounds_.upper[i], falls = a_[i] > bounds_.lower[i];
-    return std::max(rises ? v_[i] - middle : -1e300, falls ? middle - v_[i] : -1e300);
+    return std::max(rises(i) ? v_[i] - middle : -1e300, falls(i) ? middle - v_[i] : -1e300);
   });
   for (const std::int32_t i : before) take(i);
   for (const std::int32_t i : set) in_set[static_cast<std::size_t>(i)] = 0;
@@ -70,7 +70,9 @@ template <class T> void Smo<T>::select() {
 template <class T> bool Smo<T>::solve() {
   const std::size_t q = this->set_.size();
   if (q < 2) return false;
-  std::vector<double> curvature(q), upper(q), lower(q), a(q), v(q);
+  const std::size_t room = static_cast<std::size_t>(this->square_ld_);
+  std::vector<double> curvature(room), upper(q), lower(q), a(q), v(room);
+  std::vector<signed char> state(room);
   for (std::size_t r = 0; r < q; ++r) {
     const std::size_t i = static_cast<std::size_t>(this->set_[r]);
     curvature[r] = this->curvature_[i];
@@ -79,9 +81,9 @@ template <class T> bool Smo<T>::solve() {
     a[r] = this->alpha_[i];
     v[r] = v_[i];
   }
-  const Index steps =
-      kernels().loops<T>().smo(this->square_.data(), static_cast<Index>(q), curvature.data(), upper.data(),
-                               lower.data(), a.data(), v.data(), kInnerReduction * (levels_.top - levels_.low), kStepsOfCall);
+  const Index steps = kernels().loops<T>().smo(
+      this->square_.data(), this->square_ld_, static_cast<Index>(q), curvature.data(), upper.data(), lower.data(),
+      a.data(), v.data(), state.data(), kInnerReduction * (levels_.top - levels_.low), kStepsOfCall);
   for (std::size_t r = 0; r < q; ++r) {
     double &old = this->alpha_[static_cast<std::size_t>(this->set_[r])];
     const double fresh = a[r];

@@ -1,4 +1,4 @@
-// The passes of plain SMO over its examples (see plain_smo.hpp for the names).
+// The passes of SMO over its examples (see plain_smo.hpp for the names), and all of SMO on a working set.
 #pragma once
 
 #include "window_loops.hpp"
@@ -80,6 +80,36 @@ SmoChoice pull_one(const T *Ki, Index n, double change, const double *curvature,
     gain.see(worth > 0 ? worth : splat<Double4>(-kInfinity));
   }
   return {gain.place(), horizontal_max(high), horizontal_min(low)};
+}
+
+// SMO on a working set, until max v - min v <= tolerance or `most` steps are done. K and all arrays have room for a
+// multiple of four, the rows of K are ld apart. Returns the number of steps.
+template <class T>
+Index smo(const T *K, Index ld, Index q, const double *curvature, const double *upper, const double *lower, double *a,
+          double *v, signed char *state, double tolerance, Index most) {
+  const auto note = [&](Index t) {
+    state[t] = static_cast<signed char>((a[t] < upper[t] ? SmoChoice::rises : 0) | (a[t] > lower[t] ? SmoChoice::falls : 0));
+  };
+  for (Index t = 0; t < q; ++t) note(t);
+  for (Index t = q; t < ld; ++t) state[t] = 0;
+  Index steps = 0;
+  Index i = pull(K, K, ld, 0, v, state).at; // nothing moves: this is for the choice of i
+  for (; steps < most && i >= 0; ++steps) {
+    const T *const Ki = K + i * ld;
+    const SmoChoice choice = second(Ki, ld, curvature, curvature[i], v[i], v, state);
+    const Index j = choice.at;
+    if (j < 0 || v[i] - choice.low <= tolerance) break;
+    const double curved = larger(curvature[i] + curvature[j] - 2 * static_cast<double>(Ki[j]), kLeastCurved);
+    const double room_i = upper[i] - a[i], room_j = a[j] - lower[j];
+    const double change = smaller((v[i] - v[j]) / curved, smaller(room_i, room_j));
+    // A dual that meets its bound is set to it exactly: it then counts as bound.
+    a[i] = change == room_i ? upper[i] : a[i] + change;
+    a[j] = change == room_j ? lower[j] : a[j] - change;
+    note(i);
+    note(j);
+    i = pull(Ki, K + j * ld, ld, change, v, state).at;
+  }
+  return steps;
 }
 
 } // namespace mm::MM_ISA

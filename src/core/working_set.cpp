@@ -51,8 +51,9 @@ template <class T> Round WorkingSetMachine<T>::advance() {
       set_.clear();
       return certified();
     }
-    square_.resize(static_cast<std::size_t>(size * size));
-    rows_.square(set_.data(), size, tiles_.data(), size, square_.data());
+    square_ld_ = padded(size, 4);
+    square_.resize(static_cast<std::size_t>(size * square_ld_));
+    rows_.square(set_.data(), size, tiles_.data(), size, square_.data(), square_ld_);
     const bool moved = solve();
     visited_ += size;
     moved_ |= moved;

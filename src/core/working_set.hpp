@@ -35,6 +35,7 @@ protected:
   std::vector<std::int32_t> set_;
   std::vector<char> in_set_;        // of every example; all zero between the rounds
   std::vector<T> square_;           // K of the set against itself
+  Index square_ld_ = 0;             // between its rows, a multiple of four
 
 private:
   void select_started(); // the next examples with duals from an earlier fit

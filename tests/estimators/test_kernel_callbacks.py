@@ -71,11 +71,11 @@ def test_true_stops_and_the_model_is_certified(digits, formulation, solver):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_stopping_pairs_leaves_a_model_of_the_right_shape(n_jobs):
     rng = np.random.default_rng(0)
-    y = np.arange(1600) % 4
-    X = rng.normal(size=(4, 5))[y] + rng.normal(size=(1600, 5))
+    y = np.arange(4800) % 4
+    X = rng.normal(size=(4, 5))[y] + rng.normal(size=(4800, 5))
     with pytest.warns(ConvergenceWarning, match="callback said so"):
         model = KernelSVM("one_vs_one", tol=1e-12, n_jobs=n_jobs, callbacks=[lambda record: True]).fit(X, y)
-    assert model.dual_coef_.shape == (1600, 6)
+    assert model.dual_coef_.shape == (4800, 6)
     assert set(model.history_["machine"]) <= set(range(n_jobs))  # no pair is begun after that
     assert not model.converged_
     assert not model.dual_gap_ < 0.1  # it is about all pairs, or there is none

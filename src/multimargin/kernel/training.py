@@ -33,8 +33,8 @@ _FLOAT32_GAP = 1e-5  # smaller target gaps are beyond float32
 _SAMPLE = 128  # rows whose scores are computed again in float64
 _ALLOWED = 0.25  # of tol, for what float32 may have changed in an objective
 _SHORT_WORK = 1e10  # multiply-adds of a certificate after a limit
-_EXAMPLES_OF_SMALL = 512  # of a pair
-_EXAMPLES_OF_BATCH = 8192  # of small pairs that are trained as one
+_EXAMPLES_OF_SMALL = 2048  # of a pair
+_EXAMPLES_OF_BATCH = 16384  # of small pairs that are trained as one
 
 
 @dataclass
