@@ -89,10 +89,18 @@ template <class Policy> void scan(const KernelExamples &x, const double *scores,
         for (Index m = 0; m < x.lanes; ++m) out.quadratic[m] += a[m] * s[m];
         Policy::loss(s, e, 1, out.loss);
       } else {
-        double sum = 0;
-        for (Index m = 0; m < x.lanes; ++m) sum += a[m] * s[m];
+        const double loss = Policy::losses(s, e, unit)[0];
+        double sum = 0, size = 0;
+        for (Index m = 0; m < x.lanes; ++m) {
+          sum += a[m] * s[m];
+          size = larger(size, a[m] * a[m]);
+        }
         out.quadratic[0] += sum;
-        out.loss[0] += Policy::losses(s, e, unit)[0];
+        out.loss[0] += loss;
+        if (loss == 0 && size == 0) { // no loss and no duals: it is at rest
+          out.violation[i] = 0;
+          continue;
+        }
       }
       Policy::dual(a, e, out.dual);
       out.violation[i] = Policy::solve(s, a, next, e, kInfinity).violation;

@@ -5,6 +5,7 @@ namespace mm {
 namespace {
 constexpr double kLeastCurvature = 1e-12; // kernels that are not positive definite have worse ones
 constexpr Index kRoundsOfCertificate = 16;
+constexpr Index kCacheLine = 8; // doubles: strides of a large power of two would all meet in the same part of the cache
 } // namespace
 
 template <class T>
@@ -51,7 +52,7 @@ template <class T> Round WorkingSetMachine<T>::advance() {
       set_.clear();
       return certified();
     }
-    square_ld_ = padded(size, 4);
+    square_ld_ = padded(size, 4) + kCacheLine;
     square_.resize(static_cast<std::size_t>(size * square_ld_));
     rows_.square(set_.data(), size, tiles_.data(), size, square_.data(), square_ld_);
     const bool moved = solve();
