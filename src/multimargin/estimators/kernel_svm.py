@@ -71,7 +71,8 @@ class KernelSVM(MarginClassifier):
     cache_mb : float
         Memory for rows of the kernel matrix, in units of 2**20 bytes.
     working_set : int or None
-        Examples of a working set (block), or variables (decomposition of weston_watkins). None is a good number.
+        At most so many examples in a working set (block), or variables (decomposition of weston_watkins). None is a
+        good number.
     threshold_factor : float
         With ``threshold="max"``, this much of the largest value.
     tol : float
