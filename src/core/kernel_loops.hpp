@@ -13,26 +13,12 @@
 
 namespace mm::MM_ISA {
 
-// Eight floats or doubles as two vectors of doubles.
-struct Eight {
-  Double4 low, high;
-};
-inline Eight load_eight(const double *p) { return {load<Double4>(p), load<Double4>(p + 4)}; }
-inline Eight load_eight(const float *p) {
-  using Float4 = float __attribute__((vector_size(16)));
-  Float4 low, high;
-  __builtin_memcpy(&low, p, sizeof low);
-  __builtin_memcpy(&high, p + 4, sizeof high);
-  return {__builtin_convertvector(low, Double4), __builtin_convertvector(high, Double4)};
-}
-
 // out[0..n) += factor * row[0..n)
 template <class T> inline void add_multiple(double factor, const T *row, Index n, double *out) {
   Index j = 0;
   for (; j + 8 <= n; j += 8) {
-    const Eight v = load_eight(row + j);
-    store(out + j, load<Double4>(out + j) + factor * v.low);
-    store(out + j + 4, load<Double4>(out + j + 4) + factor * v.high);
+    store(out + j, load<Double4>(out + j) + factor * load_four(row + j));
+    store(out + j + 4, load<Double4>(out + j + 4) + factor * load_four(row + j + 4));
   }
   for (; j < n; ++j) out[j] += factor * static_cast<double>(row[j]);
 }

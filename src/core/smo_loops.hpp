@@ -24,12 +24,6 @@ struct Largest {
   }
 };
 
-inline Double4 load_four(const double *p) { return load<Double4>(p); }
-inline Double4 load_four(const float *p) {
-  using Float4 = float __attribute__((vector_size(16)));
-  return __builtin_convertvector(load<Float4>(p), Double4);
-}
-
 constexpr double kLeastCurved = 1e-12;
 
 // j of the pair (i, j): of the duals that may fall, the one whose pair with i gains most (Fan, Chen, Lin 2005). Arrays

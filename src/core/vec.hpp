@@ -4,6 +4,9 @@
 
 #include <cstdint>
 #include <limits>
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
 
 #ifndef MM_ISA
 #error "compile the hot loops through a file that names its instruction set (isa.cpp)"
@@ -37,9 +40,39 @@ template <class V, class Scalar> inline V load(const Scalar *p) {
 }
 template <class V, class Scalar> inline void store(Scalar *p, V v) { __builtin_memcpy(p, &v, sizeof(V)); }
 
+// What compilers make of a conversion or of a test is often one element after the other: here the instructions are named.
+
+using Float4 = float __attribute__((vector_size(16)));
+using FourBytes = signed char __attribute__((vector_size(4)));
+
+inline Double4 load_four(const double *p) { return load<Double4>(p); }
+inline Double4 load_four(const float *p) {
+#ifdef __AVX2__
+  return _mm256_cvtps_pd(_mm_loadu_ps(p));
+#else
+  return __builtin_convertvector(load<Float4>(p), Double4);
+#endif
+}
+
+inline Long4 load_bits(const signed char *p) {
+#ifdef __AVX2__
+  return reinterpret_cast<Long4>(_mm256_cvtepi8_epi64(_mm_cvtsi32_si128(load<int>(p))));
+#else
+  return __builtin_convertvector(load<FourBytes>(p), Long4);
+#endif
+}
+
+// Of a mask: whether any element is set.
+inline bool any(Long4 mask) {
+#ifdef __AVX2__
+  return _mm256_movemask_pd(reinterpret_cast<__m256d>(mask)) != 0;
+#else
+  return (mask[0] | mask[1] | mask[2] | mask[3]) != 0;
+#endif
+}
+
 inline void store_as_double(double *p, Double4 v) { store(p, v); }
 inline void store_as_double(double *p, Float8 v) {
-  using Float4 = float __attribute__((vector_size(16)));
   Float4 half[2];
   __builtin_memcpy(half, &v, sizeof v);
   store(p, __builtin_convertvector(half[0], Double4));

@@ -11,12 +11,6 @@
 
 namespace mm::MM_ISA {
 
-using FourBytes = signed char __attribute__((vector_size(4)));
-
-inline Long4 load_bits(const signed char *p) { return __builtin_convertvector(load<FourBytes>(p), Long4); }
-
-inline bool any(Long4 mask) { return (mask[0] | mask[1] | mask[2] | mask[3]) != 0; }
-
 // Of the windows: lane m, examples [from, end), whose scores have changed. They are of s, or s - 1 where marked `less`.
 inline void widen(const Windows &windows, const signed char *state, const double *s, Index from, Index end) {
   Index j = from;
