@@ -84,11 +84,13 @@ public:
     return std::all_of(groups_.begin(), groups_.end(), [&](Index g) { return store_->holds(row, g); });
   }
 
-  // tiles[s * stride + r] <- part s of the kernel row of local example i[r].
-  void fetch(const std::int32_t *i, Index count, Tile *tiles, Index stride, bool alone = false) {
+  // tiles[s * stride + r] <- part s of the kernel row of local example i[r]. How many had to be computed.
+  Index fetch(const std::int32_t *i, Index count, Tile *tiles, Index stride, bool alone = false) {
+    Index computed = 0;
     const std::vector<Index> rows = store_rows(i, count);
     for (std::size_t s = 0; s < groups_.size(); ++s)
-      store_->fetch(rows.data(), count, groups_[s], tiles + static_cast<Index>(s) * stride, alone);
+      computed += store_->fetch(rows.data(), count, groups_[s], tiles + static_cast<Index>(s) * stride, alone);
+    return computed;
   }
 
   // The same in calls of bounded work: `find`, then `compute` until it has everything. All rows that are missing are

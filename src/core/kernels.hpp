@@ -123,9 +123,11 @@ struct Stepped {
   const double *next;         // the new duals
 };
 
-template <class T> struct Changed {
-  const T *row;               // of the kernel
-  const double *by;           // change of the duals in every lane
+// Changes of duals by lane, each with its kernel row: entries first[m]..first[m + 1] are those of lane m.
+template <class T> struct LaneChanges {
+  const Index *first;
+  const T *const *row;
+  const double *by;
 };
 
 // Between which bounds the scores of every example are (see window_loops.hpp).
@@ -149,8 +151,7 @@ template <class T> struct KernelLoops {
                    double scale, double threshold, Swept &);
   Index (*smo)(const T *K, Index ld, Index q, const double *curvature, const double *upper, const double *lower,
                double *a, double *v, signed char *state, double tolerance, Index most);
-  void (*spread)(const Changed<T> *changed, Index count, Index lanes, Index n, double *scores, Index ld,
-                 const Windows *);
+  void (*spread)(const LaneChanges<T> &, Index lanes, Index n, double *scores, Index ld, const Windows *);
   SmoChoice (*second)(const T *Ki, Index n, const double *curvature, double own, double top, const double *v,
                       const signed char *state);
   SmoChoice (*pull)(const T *Ki, const T *Kj, Index n, double change, double *v, const signed char *state);

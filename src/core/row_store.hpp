@@ -87,9 +87,11 @@ public:
     if (missing.columns == group_size(missing.group)) keep(missing, out);
   }
 
-  void fetch(const Index *rows, Index count, Index group, Tile *out, bool alone = false) {
+  // Both at once. How many tiles were missing.
+  Index fetch(const Index *rows, Index count, Index group, Tile *out, bool alone = false) {
     Missing missing = find(rows, count, group, out);
     compute(missing, group_size(group), out, alone);
+    return static_cast<Index>(missing.rows.size());
   }
 
   bool holds(Index row, Index group) const {

@@ -83,31 +83,32 @@ template <class T> bool ScoredMachine<T>::start() {
 }
 
 template <class T> void ScoredMachine<T>::fetch(const std::int32_t *which, Index count, Tile *tiles) {
-  for (Index r = 0; r < count; ++r)
-    if (!rows_.stored(which[r])) work_ += kSingleRow * kWorkOfCall / static_cast<double>(rows_.rows_of_call());
-  rows_.fetch(which, count, tiles, count, true);
+  const Index computed = rows_.fetch(which, count, tiles, count, true);
+  work_ += kSingleRow * kWorkOfCall / static_cast<double>(rows_.rows_of_call()) * static_cast<double>(computed);
 }
 
 template <class T>
 bool ScoredMachine<T>::take(const std::int32_t *which, Index count, const Tile *tiles, const double *next) {
-  const std::size_t lanes = static_cast<std::size_t>(lanes_);
-  change_.resize(static_cast<std::size_t>(count) * lanes);
+  first_.assign(1, 0);
   changed_.clear();
-  Index moved = 0;
-  for (Index r = 0; r < count; ++r) {
-    double *const a = alpha_.data() + which[r] * stride_, *const by = change_.data() + r * lanes_;
-    for (Index m = 0; m < lanes_; ++m) {
-      by[m] = next[r * stride_ + m] - a[m];
-      a[m] = next[r * stride_ + m];
-      moved += by[m] != 0;
+  by_.clear();
+  for (Index m = 0; m < lanes_; ++m) {
+    for (Index r = 0; r < count; ++r) {
+      double &a = alpha_[static_cast<std::size_t>(which[r] * stride_ + m)];
+      const double fresh = next[r * stride_ + m];
+      if (fresh == a) continue;
+      changed_.push_back(tiles[r].get());
+      by_.push_back(fresh - a);
+      a = fresh;
     }
-    changed_.push_back({tiles[r].get(), by});
+    first_.push_back(static_cast<Index>(by_.size()));
   }
   visited_ += count;
   const Windows windows = this->windows();
-  kernels().loops<T>().spread(changed_.data(), count, lanes_, n_, scores_.data(), n_, top_.empty() ? nullptr : &windows);
-  spend(static_cast<double>(moved * n_));
-  return moved > 0;
+  kernels().loops<T>().spread({first_.data(), changed_.data(), by_.data()}, lanes_, n_, scores_.data(), n_,
+                              top_.empty() ? nullptr : &windows);
+  spend(static_cast<double>(static_cast<Index>(by_.size()) * n_));
+  return !by_.empty();
 }
 
 template <class T> void ScoredMachine<T>::open_windows() {

@@ -47,8 +47,11 @@ private:
   bool start();
   Round certified(bool stuck);
 
-  std::vector<double> workspace_, change_;
-  std::vector<Changed<T>> changed_;
+  std::vector<double> workspace_;
+  // changes of a step (LaneChanges)
+  std::vector<Index> first_;
+  std::vector<const T *> changed_;
+  std::vector<double> by_;
   bool started_ = false;
   Index scored_ = 0;                   // examples whose first duals are in the scores
   double work_ = 0, uncertified_ = 0;  // in this call, since the last certificate

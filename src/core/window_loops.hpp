@@ -11,41 +11,58 @@
 
 namespace mm::MM_ISA {
 
-// Of the windows: lane m, examples [from, end), whose scores have changed. They are of s, or s - 1 where marked `less`.
-inline void widen(const Windows &windows, const signed char *state, const double *s, Index from, Index end) {
-  Index j = from;
-  for (; j + 4 <= end; j += 4) {
-    const Long4 bits = load_bits(state + j);
-    const Double4 score = load<Double4>(s + j);
-    const Double4 g = (bits & Windows::less) != 0 ? score - 1 : score;
-    const Double4 top = load<Double4>(windows.top + j), low = load<Double4>(windows.low + j);
-    store(windows.top + j, (bits & Windows::above) != 0 && g > top ? g : top);
-    store(windows.low + j, (bits & Windows::below) != 0 && g < low ? g : low);
-  }
-  for (; j < end; ++j) {
-    const double g = s[j] - (state[j] & Windows::less ? 1 : 0);
-    if (state[j] & Windows::above) windows.top[j] = larger(windows.top[j], g);
-    if (state[j] & Windows::below) windows.low[j] = smaller(windows.low[j], g);
-  }
+// Of the windows: a lane of four examples, or of one, whose score s has changed.
+inline void widen(const Windows &windows, const signed char *state, Index j, Double4 s) {
+  const Long4 bits = load_bits(state + j);
+  const Double4 g = (bits & Windows::less) != 0 ? s - 1 : s;
+  const Double4 high = (bits & Windows::above) != 0 ? g : splat<Double4>(-kInfinity);
+  const Double4 low = (bits & Windows::below) != 0 ? g : splat<Double4>(kInfinity);
+  store(windows.top + j, larger(high, load<Double4>(windows.top + j)));
+  store(windows.low + j, smaller(low, load<Double4>(windows.low + j)));
+}
+inline void widen(const Windows &windows, const signed char *state, Index j, double s) {
+  const double g = s - (state[j] & Windows::less ? 1 : 0);
+  if (state[j] & Windows::above) windows.top[j] = larger(windows.top[j], g);
+  if (state[j] & Windows::below) windows.low[j] = smaller(windows.low[j], g);
 }
 
 // Scores and, where there are any, windows. Panels of columns, so that all lanes find the rows in cache.
-template <class T>
-void spread(const Changed<T> *changed, Index count, Index lanes, Index n, double *scores, Index ld,
-            const Windows *windows) {
+template <bool Windowed, class T>
+void spread_with(const LaneChanges<T> &changes, Index lanes, Index n, double *scores, Index ld, const Windows *windows) {
   constexpr Index panel = 512;
   for (Index from = 0; from < n; from += panel) {
     const Index end = n - from < panel ? n : from + panel;
     for (Index m = 0; m < lanes; ++m) {
-      bool any_change = false;
-      for (Index r = 0; r < count; ++r)
-        if (const double change = changed[r].by[m]; change != 0) {
-          add_multiple(change, changed[r].row + from, end - from, scores + m * ld + from);
-          any_change = true;
+      const Index first = changes.first[m], last = changes.first[m + 1];
+      if (first == last) continue;
+      double *const s = scores + m * ld;
+      const signed char *const state = Windowed ? windows->state + m * ld : nullptr;
+      Index j = from;
+      for (; j + 8 <= end; j += 8) {
+        Double4 low = load<Double4>(s + j), high = load<Double4>(s + j + 4);
+        for (Index t = first; t < last; ++t) {
+          low += changes.by[t] * load_four(changes.row[t] + j);
+          high += changes.by[t] * load_four(changes.row[t] + j + 4);
         }
-      if (any_change && windows) widen(*windows, windows->state + m * ld, scores + m * ld, from, end);
+        store(s + j, low);
+        store(s + j + 4, high);
+        if constexpr (Windowed) {
+          widen(*windows, state, j, low);
+          widen(*windows, state, j + 4, high);
+        }
+      }
+      for (; j < end; ++j) {
+        for (Index t = first; t < last; ++t) s[j] += changes.by[t] * static_cast<double>(changes.row[t][j]);
+        if constexpr (Windowed) widen(*windows, state, j, s[j]);
+      }
     }
   }
+}
+
+template <class T>
+void spread(const LaneChanges<T> &changes, Index lanes, Index n, double *scores, Index ld, const Windows *windows) {
+  if (windows) spread_with<true>(changes, lanes, n, scores, ld, windows);
+  else spread_with<false>(changes, lanes, n, scores, ld, windows);
 }
 
 // The first of examples [from, n) whose window, if they are `among` (a mask), is wider than `than`; n: none.
