@@ -13,12 +13,12 @@ namespace mm::MM_ISA {
 
 // Of the windows: a lane of four examples, or of one, whose score s has changed.
 inline void widen(const Windows &windows, const signed char *state, Index j, Double4 s) {
+  static_assert(Windows::above == 1 && Windows::below == 2 && Windows::less == 4); // shifted to the sign
   const Long4 bits = load_bits(state + j);
-  const Double4 g = (bits & Windows::less) != 0 ? s - 1 : s;
-  const Double4 high = (bits & Windows::above) != 0 ? g : splat<Double4>(-kInfinity);
-  const Double4 low = (bits & Windows::below) != 0 ? g : splat<Double4>(kInfinity);
-  store(windows.top + j, larger(high, load<Double4>(windows.top + j)));
-  store(windows.low + j, smaller(low, load<Double4>(windows.low + j)));
+  const Double4 g = bits << 61 < 0 ? s - 1 : s;
+  const Double4 top = load<Double4>(windows.top + j), low = load<Double4>(windows.low + j);
+  store(windows.top + j, larger(bits << 63 < 0 ? g : top, top));
+  store(windows.low + j, smaller(bits << 62 < 0 ? g : low, low));
 }
 inline void widen(const Windows &windows, const signed char *state, Index j, double s) {
   const double g = s - (state[j] & Windows::less ? 1 : 0);
@@ -30,6 +30,7 @@ inline void widen(const Windows &windows, const signed char *state, Index j, dou
 template <bool Windowed, class T>
 void spread_with(const LaneChanges<T> &changes, Index lanes, Index n, double *scores, Index ld, const Windows *windows) {
   constexpr Index panel = 512;
+  constexpr int together = 8, line = 64 / sizeof(T);
   for (Index from = 0; from < n; from += panel) {
     const Index end = n - from < panel ? n : from + panel;
     for (Index m = 0; m < lanes; ++m) {
@@ -38,17 +39,18 @@ void spread_with(const LaneChanges<T> &changes, Index lanes, Index n, double *sc
       double *const s = scores + m * ld;
       const signed char *const state = Windowed ? windows->state + m * ld : nullptr;
       Index j = from;
-      for (; j + 8 <= end; j += 8) {
-        Double4 low = load<Double4>(s + j), high = load<Double4>(s + j + 4);
+      for (; j + 4 * together <= end; j += 4 * together) {
+        Double4 sum[together];
+        for (int v = 0; v < together; ++v) sum[v] = load<Double4>(s + j + 4 * v);
         for (Index t = first; t < last; ++t) {
-          low += changes.by[t] * load_four(changes.row[t] + j);
-          high += changes.by[t] * load_four(changes.row[t] + j + 4);
+          const double by = changes.by[t];
+          const T *const row = changes.row[t] + j;
+          for (int p = 0; p < 4 * together; p += line) __builtin_prefetch(row + panel + p);
+          for (int v = 0; v < together; ++v) sum[v] += by * load_four(row + 4 * v);
         }
-        store(s + j, low);
-        store(s + j + 4, high);
-        if constexpr (Windowed) {
-          widen(*windows, state, j, low);
-          widen(*windows, state, j + 4, high);
+        for (int v = 0; v < together; ++v) {
+          store(s + j + 4 * v, sum[v]);
+          if constexpr (Windowed) widen(*windows, state, j + 4 * v, sum[v]);
         }
       }
       for (; j < end; ++j) {
