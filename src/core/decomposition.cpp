@@ -74,13 +74,8 @@ template <class T> typename ScoredMachine<T>::Progress Decomposition<T>::step() 
   }
   ++moved_;
   ++moved_in_pass_;
-  used_[static_cast<std::size_t>(p)] = in_use(p);
+  used_[static_cast<std::size_t>(p)] = this->in_use(p) ? -1 : 0;
   return Progress::more;
-}
-
-template <class T> signed char Decomposition<T>::in_use(Index i) const {
-  const double *const a = alpha_.data() + i * stride_;
-  return std::any_of(a, a + lanes_, [](double v) { return v != 0; }) ? -1 : 0;
 }
 
 template <class T> void Decomposition<T>::note_states(Index i) {
@@ -109,7 +104,7 @@ template <class T> typename ScoredMachine<T>::Progress Decomposition<T>::begin_r
     violation = std::max(violation, worth.top - worth.low);
     largest = std::max(largest, worth.value);
     sum += worth.value;
-    used_[static_cast<std::size_t>(i)] = in_use(i);
+    used_[static_cast<std::size_t>(i)] = this->in_use(i) ? -1 : 0;
     if (largest_first_) note_states(i);
   }
   if (!(largest > 0)) return Progress::stuck;

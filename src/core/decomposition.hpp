@@ -56,7 +56,6 @@ private:
   Index next();                    // example to take a step on, or -1 when the round is over
   void begin_pass(bool whole);
   void shuffle(std::vector<std::int32_t> &order);
-  signed char in_use(Index i) const; // whether it is in the active set
   void note_states(Index i);
 
   Strategy strategy_;

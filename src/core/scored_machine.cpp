@@ -5,7 +5,6 @@
 namespace mm {
 
 namespace {
-constexpr double kLeastCurvature = 1e-12;
 constexpr Index kRowsAtOnce = 64;        // of duals from an earlier fit
 constexpr double kSingleRow = 4;         // a row on its own costs this many times its share of a block
 constexpr double kValuesOfScan = 8;      // a certificate in units of values, by lane and example
@@ -15,33 +14,12 @@ constexpr double kCertificateShare = 20; // steps take this many times the work 
 template <class T>
 ScoredMachine<T>::ScoredMachine(StoreView<T> rows, Formulation formulation, Index lanes,
                                 std::vector<std::int32_t> label, std::vector<double> cap)
-    : rows_(std::move(rows)), formulation_(formulation), n_(rows_.n()), lanes_(lanes), stride_(padded(lanes, 4)),
-      label_(std::move(label)), cap_(std::move(cap)) {
-  const std::size_t n = static_cast<std::size_t>(n_);
-  curvature_.resize(n);
-  for (Index i = 0; i < n_; ++i)
-    curvature_[static_cast<std::size_t>(i)] = std::max(rows_.diagonal(i), kLeastCurvature);
-  alpha_.resize(n * static_cast<std::size_t>(stride_));
-  scores_.resize(n * static_cast<std::size_t>(lanes_));
-  workspace_.resize(static_cast<std::size_t>(workspace_size(lanes_)));
-}
+    : Base(std::move(rows), lanes, std::move(cap)), formulation_(formulation), label_(std::move(label)),
+      workspace_(static_cast<std::size_t>(workspace_size(lanes))) {}
 
 template <class T> KernelExamples ScoredMachine<T>::examples() {
   return {n_,           lanes_,   n_, label_.data(), cap_.data(), curvature_.data(), alpha_.data(), stride_,
           workspace_.data()};
-}
-
-template <class T> void ScoredMachine<T>::duals(double *out) const {
-  for (Index i = 0; i < n_; ++i) std::copy_n(alpha_.data() + i * stride_, lanes_, out + i * lanes_);
-}
-
-template <class T> void ScoredMachine<T>::set_duals(const double *duals) {
-  for (Index i = 0; i < n_; ++i) std::copy_n(duals + i * lanes_, lanes_, alpha_.data() + i * stride_);
-}
-
-template <class T> void ScoredMachine<T>::scores(const Index *examples, Index count, double *out) const {
-  for (Index r = 0; r < count; ++r)
-    for (Index m = 0; m < lanes_; ++m) out[r * lanes_ + m] = scores_[static_cast<std::size_t>(m * n_ + examples[r])];
 }
 
 template <class T> Round ScoredMachine<T>::advance() {
@@ -64,10 +42,8 @@ template <class T> bool ScoredMachine<T>::start() {
   std::vector<std::int32_t> some;
   while (scored_ < n_ && work_ < kWorkOfCall) {
     some.clear();
-    for (; scored_ < n_ && static_cast<Index>(some.size()) < std::min(kRowsAtOnce, rows_.rows_of_call()); ++scored_) {
-      const double *const a = alpha_.data() + scored_ * stride_;
-      if (std::any_of(a, a + lanes_, [](double v) { return v != 0; })) some.push_back(static_cast<std::int32_t>(scored_));
-    }
+    for (; scored_ < n_ && static_cast<Index>(some.size()) < std::min(kRowsAtOnce, rows_.rows_of_call()); ++scored_)
+      if (this->in_use(scored_)) some.push_back(static_cast<std::int32_t>(scored_));
     const Index count = static_cast<Index>(some.size());
     std::vector<Tile> tiles(some.size());
     fetch(some.data(), count, tiles.data());

@@ -3,20 +3,17 @@
 // with windows (window_loops.hpp).
 #pragma once
 
-#include "kernel_machine.hpp"
+#include "lane_machine.hpp"
 
 namespace mm {
 
-template <class T> class ScoredMachine : public KernelMachine {
+template <class T> class ScoredMachine : public LaneMachine<T> {
 public:
   Round advance() final;
-  Index n_examples() const final { return n_; }
-  Index lanes() const final { return lanes_; }
-  void duals(double *out) const final;
-  void set_duals(const double *) final;
-  void scores(const Index *examples, Index count, double *out) const final;
 
 protected:
+  using Base = LaneMachine<T>;
+  using Base::rows_, Base::n_, Base::lanes_, Base::stride_, Base::cap_, Base::curvature_, Base::alpha_, Base::scores_;
   using Tile = typename StoreView<T>::Tile;
   enum class Progress { more, settled, stuck }; // settled: by the method's own stopping rule
 
@@ -32,13 +29,9 @@ protected:
   // New duals (count x stride) of some examples, whose kernel rows are the tiles. Whether any dual is another.
   bool take(const std::int32_t *which, Index count, const Tile *tiles, const double *next);
 
-  StoreView<T> rows_;
   Formulation formulation_;
-  Index n_, lanes_, stride_;
   std::vector<std::int32_t> label_;
-  std::vector<double> cap_, curvature_, alpha_; // alpha: n x stride
-  std::vector<double> scores_;                  // lanes x n
-  std::vector<double> top_, low_;               // windows
+  std::vector<double> top_, low_; // windows
   std::vector<signed char> state_;
 
 private:

@@ -3,34 +3,14 @@
 namespace mm {
 
 namespace {
-constexpr double kLeastCurvature = 1e-12; // kernels that are not positive definite have worse ones
 constexpr Index kRoundsOfCertificate = 16;
 constexpr Index kCacheLine = 8; // doubles: strides of a large power of two would all meet in the same part of the cache
 } // namespace
 
 template <class T>
 WorkingSetMachine<T>::WorkingSetMachine(StoreView<T> rows, Index lanes, std::vector<double> cap, Index working_set)
-    : rows_(std::move(rows)), n_(rows_.n()), lanes_(lanes), stride_(padded(lanes, 4)),
-      most_(std::min({working_set, rows_.rows_of_set(), n_})), cap_(std::move(cap)) {
-  const std::size_t n = static_cast<std::size_t>(n_);
-  for (Index i = 0; i < n_; ++i) curvature_.push_back(std::max(rows_.diagonal(i), kLeastCurvature));
-  alpha_.resize(n * static_cast<std::size_t>(stride_));
-  scores_.resize(n * static_cast<std::size_t>(lanes_));
-  in_set_.resize(n);
-}
-
-template <class T> void WorkingSetMachine<T>::duals(double *out) const {
-  for (Index i = 0; i < n_; ++i) std::copy_n(alpha_.data() + i * stride_, lanes_, out + i * lanes_);
-}
-
-template <class T> void WorkingSetMachine<T>::set_duals(const double *duals) {
-  for (Index i = 0; i < n_; ++i) std::copy_n(duals + i * lanes_, lanes_, alpha_.data() + i * stride_);
-}
-
-template <class T> void WorkingSetMachine<T>::scores(const Index *examples, Index count, double *out) const {
-  for (Index r = 0; r < count; ++r)
-    for (Index m = 0; m < lanes_; ++m) out[r * lanes_ + m] = scores_[static_cast<std::size_t>(m * n_ + examples[r])];
-}
+    : Base(std::move(rows), lanes, std::move(cap)), most_(std::min({working_set, rows_.rows_of_set(), n_})),
+      in_set_(static_cast<std::size_t>(n_)) {}
 
 template <class T> Round WorkingSetMachine<T>::advance() {
   for (;;) {
@@ -72,10 +52,8 @@ template <class T> Round WorkingSetMachine<T>::advance() {
 }
 
 template <class T> void WorkingSetMachine<T>::select_started() {
-  for (set_.clear(); started_ < n_ && static_cast<Index>(set_.size()) < most_; ++started_) {
-    const double *const a = alpha_.data() + started_ * stride_;
-    if (std::any_of(a, a + lanes_, [](double v) { return v != 0; })) set_.push_back(static_cast<std::int32_t>(started_));
-  }
+  for (set_.clear(); started_ < n_ && static_cast<Index>(set_.size()) < most_; ++started_)
+    if (this->in_use(started_)) set_.push_back(static_cast<std::int32_t>(started_));
 }
 
 template <class T> void WorkingSetMachine<T>::add_started() {

@@ -2,20 +2,18 @@
 // scores of all examples by what changed, certify.
 #pragma once
 
-#include "kernel_machine.hpp"
+#include "lane_machine.hpp"
 
 namespace mm {
 
-template <class T> class WorkingSetMachine : public KernelMachine {
+template <class T> class WorkingSetMachine : public LaneMachine<T> {
 public:
   Round advance() final;
-  Index n_examples() const final { return n_; }
-  Index lanes() const final { return lanes_; }
-  void duals(double *out) const final;
-  void set_duals(const double *) final;
-  void scores(const Index *examples, Index count, double *out) const final;
 
 protected:
+  using Base = LaneMachine<T>;
+  using Base::rows_, Base::n_, Base::lanes_, Base::stride_, Base::alpha_, Base::scores_;
+
   WorkingSetMachine(StoreView<T> rows, Index lanes, std::vector<double> cap, Index working_set);
 
   // What a solver adds. solve() moves duals of set_ and answers whether it did; it hands their changes to `add`.
@@ -27,11 +25,7 @@ protected:
   // scores += K(:, set) change, `change` being set x lanes, stride_ apart.
   void add(const double *change);
 
-  StoreView<T> rows_;
-  Index n_, lanes_, stride_;
   Index most_;                      // examples of a working set
-  std::vector<double> cap_, curvature_, alpha_;
-  std::vector<double> scores_;      // lanes x n
   std::vector<std::int32_t> set_;
   std::vector<char> in_set_;        // of every example; all zero between the rounds
   std::vector<T> square_;           // K of the set against itself
