@@ -7,7 +7,6 @@ namespace mm {
 
 namespace {
 constexpr std::size_t kWorkingSet = 10; // as in BSVM
-constexpr std::size_t kSeen = 1;        // worst variables kept, in units of the working set
 constexpr Index kSortEvery = 256;       // steps
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 } // namespace
@@ -24,15 +23,15 @@ BoxDecomposition<T>::BoxDecomposition(StoreView<T> rows, Index lanes, std::vecto
     best.what.resize(count);
   };
   room_for(nearest_, working_set_ / 2);
-  room_for(worst_, kSeen * working_set_);
+  room_for(worst_, working_set_);
 }
 
-template <class T> double BoxDecomposition<T>::Best::to_beat() const {
-  return count < key.size() ? -kInfinity : key.back();
+template <class T> double BoxDecomposition<T>::Best::to_beat(std::size_t wanted) const {
+  return count < wanted ? -kInfinity : key[wanted - 1];
 }
 
 template <class T> void BoxDecomposition<T>::Best::consider(double new_key, Variable v) {
-  if (!(new_key > to_beat())) return;
+  if (!(new_key > to_beat(key.size()))) return;
   std::size_t place = count < key.size() ? count++ : count - 1;
   for (; place > 0 && new_key > key[place - 1]; --place) {
     key[place] = key[place - 1];
@@ -69,8 +68,10 @@ template <class T> typename ScoredMachine<T>::Progress BoxDecomposition<T>::step
     ready_ = true;
   }
   choose();
-  if (worst_.count == 0) return Progress::stuck;
-  const bool settled = worst_.key[0] <= tolerance_;
+  const double violation = std::max(worst_.count > 0 ? worst_.key[0] : 0,
+                                    nearest_.count > 0 ? -nearest_.key[nearest_.count - 1] : 0);
+  if (!(violation > 0)) return Progress::stuck;
+  const bool settled = violation <= tolerance_;
   if (settled) tolerance_ *= 0.1; // for those who want more
   const Progress progress = solve();
   return settled && progress == Progress::more ? Progress::settled : progress;
@@ -91,7 +92,9 @@ template <class T> void BoxDecomposition<T>::look(Index i) {
       low = std::min(low, score);
       violation = std::max(violation, g);
     }
-    if (violation > 0) worst_.consider(violation, v);
+    if (!(violation > 0) || !(violation > worst_.to_beat(working_set_))) continue;
+    const auto nearest = nearest_.what.begin(), end = nearest + static_cast<std::ptrdiff_t>(nearest_.count);
+    if (std::find(nearest, end, v) == end) worst_.consider(violation, v);
   }
   this->spend(static_cast<double>(3 * lanes_));
 }
@@ -110,9 +113,11 @@ template <class T> void BoxDecomposition<T>::choose() {
   for (const Free &v : free_)
     if (const double key = -std::abs(own_[v.i] - scores_[v.at] - 1); key > nearest) {
       nearest_.consider(key, {static_cast<std::int32_t>(v.i), static_cast<std::int32_t>(v.at / n)});
-      nearest = nearest_.to_beat();
+      nearest = nearest_.to_beat(working_set_ / 2);
     }
-  // First the examples that were among the worst: few others have room in their windows for a variable as bad.
+  // First the examples that were among the worst: few others have room in their windows for a variable as bad. More are
+  // kept than are wanted, so that the next step has such examples.
+  const std::size_t wanted = working_set_ - nearest_.count;
   std::vector<std::int32_t> first;
   for (std::size_t t = 0; t < worst_.count; ++t) first.push_back(worst_.what[t].i);
   std::sort(first.begin(), first.end());
@@ -121,15 +126,14 @@ template <class T> void BoxDecomposition<T>::choose() {
   for (const std::int32_t i : first) look(i);
   const auto next = [&](Index from) {
     if (!shrinking_) return from;
-    return kernels().next_beyond(this->windows(), own_.data(), from, n_, std::max(worst_.to_beat(), 0.0));
+    return kernels().next_beyond(this->windows(), own_.data(), from, n_, std::max(worst_.to_beat(wanted), 0.0));
   };
   for (Index i = next(0); i < n_; i = next(i + 1))
     if (!std::binary_search(first.begin(), first.end(), static_cast<std::int32_t>(i))) look(i);
   this->spend(static_cast<double>(3 * n_ + 4 * static_cast<Index>(free_.size())));
 
   set_.assign(nearest_.what.begin(), nearest_.what.begin() + static_cast<std::ptrdiff_t>(nearest_.count));
-  for (std::size_t t = 0; t < worst_.count && set_.size() < working_set_; ++t)
-    if (std::find(set_.begin(), set_.end(), worst_.what[t]) == set_.end()) set_.push_back(worst_.what[t]);
+  set_.insert(set_.end(), worst_.what.begin(), worst_.what.begin() + static_cast<std::ptrdiff_t>(std::min(worst_.count, wanted)));
 }
 
 template <class T> typename ScoredMachine<T>::Progress BoxDecomposition<T>::solve() {

@@ -42,7 +42,7 @@ private:
     std::vector<double> key;
     std::vector<Variable> what;
     std::size_t count = 0;
-    double to_beat() const; // -infinity while there is room
+    double to_beat(std::size_t wanted) const; // to be among so many; -infinity while there is room
     void consider(double key, Variable);
   };
 
@@ -67,7 +67,7 @@ private:
   std::vector<double> own_;       // scores of the examples' own classes
   std::vector<Free> free_;        // variables
   bool stale_ = false;            // some are not free any more
-  Best nearest_, worst_;          // free ones by -|g|, all by violation
+  Best nearest_, worst_;          // free ones by -|g|, the others by violation
   std::vector<Variable> set_;
   BoxQp qp_;
 };
