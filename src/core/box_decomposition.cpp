@@ -6,7 +6,7 @@
 namespace mm {
 
 namespace {
-constexpr std::size_t kWorkingSet = 10; // as in BSVM
+constexpr std::size_t kWorkingSet = 20; // BSVM: 10. A larger one shares the search; the steps stay as many
 constexpr Index kSortEvery = 256;       // steps
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 } // namespace
@@ -133,7 +133,8 @@ template <class T> void BoxDecomposition<T>::choose() {
   this->spend(static_cast<double>(3 * n_ + 4 * static_cast<Index>(free_.size())));
 
   set_.assign(nearest_.what.begin(), nearest_.what.begin() + static_cast<std::ptrdiff_t>(nearest_.count));
-  set_.insert(set_.end(), worst_.what.begin(), worst_.what.begin() + static_cast<std::ptrdiff_t>(std::min(worst_.count, wanted)));
+  const std::ptrdiff_t taken = static_cast<std::ptrdiff_t>(std::min(worst_.count, wanted));
+  set_.insert(set_.end(), worst_.what.begin(), worst_.what.begin() + taken);
 }
 
 template <class T> typename ScoredMachine<T>::Progress BoxDecomposition<T>::solve() {

@@ -40,7 +40,7 @@ template <class V, class Scalar> inline V load(const Scalar *p) {
 }
 template <class V, class Scalar> inline void store(Scalar *p, V v) { __builtin_memcpy(p, &v, sizeof(V)); }
 
-// What compilers make of a conversion or of a test is often one element after the other: here the instructions are named.
+// What compilers make of conversions and tests is often one element after the other: here the instructions are named.
 
 using Float4 = float __attribute__((vector_size(16)));
 using FourBytes = signed char __attribute__((vector_size(4)));
@@ -62,7 +62,7 @@ inline Long4 load_bits(const signed char *p) {
 #endif
 }
 
-// Of a mask: whether any element is set.
+// Of a mask, elements 0 or -1: whether any is set.
 inline bool any(Long4 mask) {
 #ifdef __AVX2__
   return _mm256_movemask_pd(reinterpret_cast<__m256d>(mask)) != 0;

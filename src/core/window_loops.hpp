@@ -28,7 +28,8 @@ inline void widen(const Windows &windows, const signed char *state, Index j, dou
 
 // Scores and, where there are any, windows. Panels of columns, so that all lanes find the rows in cache.
 template <bool Windowed, class T>
-void spread_with(const LaneChanges<T> &changes, Index lanes, Index n, double *scores, Index ld, const Windows *windows) {
+void spread_with(const LaneChanges<T> &changes, Index lanes, Index n, double *scores, Index ld,
+                 const Windows *windows) {
   constexpr Index panel = 512;
   constexpr int together = 8, line = 64 / sizeof(T);
   for (Index from = 0; from < n; from += panel) {
