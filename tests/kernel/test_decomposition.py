@@ -81,6 +81,24 @@ def test_a_small_store_costs_evaluations_and_nothing_else(policy):
     assert small.counts()[2] > large.counts()[2]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("policy", "threshold"), [("weston_watkins", "mean"), ("crammer_singer", "mean"), ("crammer_singer", "linear")]
+)
+def test_every_instruction_set_takes_the_same_steps(policy, threshold, dtype):
+    problem = problem_of(policy, n=205, k=5, seed=3)
+    in_use, found = _core.instruction_set(), {}
+    try:
+        for name in _core.instruction_sets():
+            _core.use_instruction_set(name)
+            machine = decomposition(problem, store_of(problem.X, "rbf", 0.5, dtype, bias=1.0), threshold=threshold)
+            run(machine, tol=1e-4)
+            found[name] = machine.duals().tobytes()
+    finally:
+        _core.use_instruction_set(in_use)
+    assert len(set(found.values())) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("selection", "best"), ("threshold", "median"), ("step", "newton"), ("threshold_factor", 2.0)]
 )

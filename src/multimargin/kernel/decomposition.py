@@ -1,7 +1,7 @@
 """The papers' own algorithms, by name.
 
-Crammer-Singer, the duals of one example at a time: an example is selected by its value, if that exceeds a threshold, and
-takes a step. Any selection goes with any threshold and any step.
+Crammer-Singer, the duals of one example at a time: an example is selected by its value, if that exceeds a threshold,
+and takes a step. Any selection goes with any threshold and any step.
 
 =============================================  ===================================================================
 algorithm                                      parameters
@@ -21,8 +21,8 @@ Aiolli and Sperduti 2002, SMO-like             selection="kkt", "amg" or "bmg"; 
                                                threshold_factor, or "mean"; step="smo"
 =============================================  ===================================================================
 
-Weston-Watkins: Hsu and Lin 2002, section III (BSVM). A working set of ``working_set`` variables (20; BSVM has 10), up to
-half of them free ones, the rest the steepest, whose small box problem is solved exactly.
+Weston-Watkins: Hsu and Lin 2002, section III (BSVM). A working set of ``working_set`` variables (20; BSVM has 10), up
+to half of them free ones, the rest the steepest, whose small box problem is solved exactly.
 
 Binary machines (one_vs_rest, one_vs_one, dag, and anything of two classes): SMO as in LIBSVM, two duals at a time with
 second-order selection; without a bias one dual at a time.
