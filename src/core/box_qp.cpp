@@ -10,6 +10,15 @@ constexpr double kAtRest = 1e-11;  // gradients this small beside those at the s
 constexpr double kNearRest = 0.01; // so small that Newton's steps take over from single variables
 constexpr int kSweeps = 30;
 constexpr double kLeastPivot = 1e-12; // beside the diagonal: singular directions get this curvature
+
+// The variable i moves, and with it the gradient.
+void move(const std::vector<double> &Q, std::size_t i, double to, std::vector<double> &x, std::vector<double> &g) {
+  const double change = to - x[i];
+  const double *const column = Q.data() + i * g.size();
+  double *const at = g.data();
+  x[i] = to;
+  for (std::size_t j = 0; j < g.size(); ++j) at[j] += column[j] * change;
+}
 } // namespace
 
 // direction_ = -Q^-1 g over the free variables, by Cholesky; whether that is a number.
@@ -43,15 +52,6 @@ bool BoxQp::newton(const std::vector<double> &Q, const std::vector<double> &g, s
   return std::all_of(direction_.begin(), direction_.end(), [](double d) { return std::isfinite(d); });
 }
 
-static void move(const std::vector<double> &Q, std::size_t i, double to, std::vector<double> &x,
-                 std::vector<double> &g) {
-  const double change = to - x[i];
-  const double *const column = Q.data() + i * g.size();
-  double *const at = g.data();
-  x[i] = to;
-  for (std::size_t j = 0; j < g.size(); ++j) at[j] += column[j] * change;
-}
-
 void BoxQp::solve(const std::vector<double> &Q, const std::vector<double> &upper, std::vector<double> &x,
                   std::vector<double> &g) {
   const std::size_t q = x.size();
@@ -69,7 +69,7 @@ void BoxQp::solve(const std::vector<double> &Q, const std::vector<double> &upper
     if (largest <= kNearRest * scale) break;
   }
   free_.assign(q, 0);
-  for (std::size_t i = 0; i < q; ++i) free_[i] = inward(i) > rest;
+  for (std::size_t i = 0; i < q; ++i) free_[i] = (x[i] > 0 && x[i] < upper[i]) || inward(i) > rest;
   for (std::size_t pass = 0; pass < 20 * q + 50; ++pass) {
     which_.clear();
     for (std::size_t i = 0; i < q; ++i)
