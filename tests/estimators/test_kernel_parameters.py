@@ -23,20 +23,23 @@ WRONG_VALUES = {
     "kernel": ([None, "rbf2", 3, np.eye(150)], r"'linear', 'rbf', 'poly', 'sigmoid', 'precomputed' or a callable"),
     "loss": ([None, "hing", 1, "squared_hinge"], r"'hinge'"),
     "C": ([0, -1.0, np.nan, np.inf, "1", None, True, 1j, [1.0], 1e-310], r"number|finite and above 0|at least 1e-300"),
-    "gamma": ([None, "large", -1.0, np.nan, np.inf, True, [1.0]], r"'scale', 'auto' or a number|number|at least 0"),
-    "degree": ([None, "3", -1, 2.5, np.inf, True], r"integer|at least 0"),
+    "gamma": (
+        [None, "large", -1.0, np.nan, np.inf, 10**400, True, [1.0]],
+        r"'scale', 'auto' or a number|number|at least 0",
+    ),
+    "degree": ([None, "3", -1, 2.5, np.inf, True, 10**30, 10**400], r"integer|at least 0 and at most 2147483647"),
     "coef0": ([None, "0", np.nan, np.inf, True], r"number|finite"),
     "solver": ([None, "smo", "auto", 2], r"'block', 'decomposition'"),
     "selection": ([None, "best", 1], r"'kkt', 'cyclic', 'random', 'amg', 'bmg'"),
     "threshold": ([None, 0.1, "median"], r"'mean', 'max', 'exponential', 'linear', 'logarithmic'"),
     "step": ([None, "newton", 1], r"'exact', 'fixed_point', 'smo', 'basic_smo'"),
     "threshold_factor": ([None, -0.1, 1.1, np.nan, "0.5", True], r"number|at least 0|at most 1"),
-    "cache_mb": ([None, 0, -1, np.nan, np.inf, "1 GB", True], POSITIVE),
-    "working_set": ([0, 1, -5, 2.5, "10", True], r"integer|at least 2"),
+    "cache_mb": ([None, 0, -1, np.nan, np.inf, "1 GB", True, 1e300], r"number|above 0 and at most 1099511627776"),
+    "working_set": ([0, 1, -5, 2.5, "10", True, 10**30], r"integer|at least 2 and at most 2147483647"),
     "stopping": ([None, "kkt"], r"'gap', 'violation'"),
     "decision_function_shape": ([None, "ovx"], r"'ovr', 'ovo'"),
     "tol": ([0, -1e-3, np.nan, np.inf, "small", None, False], POSITIVE),
-    "intercept_scaling": ([0, -1, np.nan, np.inf, "1", None], POSITIVE),
+    "intercept_scaling": ([0, -1, np.nan, np.inf, "1", None, 1e300, 1e-200], rf"{POSITIVE}.*at most|at least 1e-100"),
     "time_limit": ([0, -1, np.nan, "1 s", True], POSITIVE),
     "max_iter": ([0, -1, 1.5, np.inf, "10", None, True], r"integer|at least 1"),
     "fit_intercept": (["no", None], SWITCH),
@@ -45,7 +48,7 @@ WRONG_VALUES = {
     "warm_start": (["no", None], SWITCH),
     "break_ties": (["no", None], SWITCH),
     "probability": (["no", None], SWITCH),
-    "n_jobs": ([0, 1.5, "all"], r"integer|None is one"),
+    "n_jobs": ([0, 1.5, "all", 10**30], r"integer|None is one|at most 2147483647"),
     "random_state": (["seed", -1, 1.5], r"integer|RandomState"),
     "verbose": (["loud", -1], r"integer|at least 0"),
     "callbacks": ([5, print, [5], ["print"]], r"callables|list"),
@@ -132,11 +135,43 @@ def test_squared_hinge_is_refused_with_the_class_that_has_it():
         ("formulation", "CS", "crammer_singer"),
         ("kernel", "gaussian", "rbf"),
         ("kernel", "polynomial", "poly"),
+        ("kernel", "RBF", "rbf"),
+        ("formulation", "One-vs-Rest", "one_vs_rest"),
+        ("gamma", "Scale", "scale"),
     ],
 )
 def test_aliases_are_suggested(name, alias, meant):
     with pytest.raises(ValueError, match=f"{name}='{alias}'.*did you mean '{meant}'"):
         KernelSVM(**{name: alias}).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (("rbf",), "KernelSVM(kernel='rbf')"),
+        (("Gaussian",), "KernelSVM(kernel='rbf')"),
+        ((1.0,), "C=1.0"),
+        (("one_vs_one", 10), "C=10"),
+        (("crammer_singer", "ovo"), "formulation='one_vs_one'"),
+        (("squared_hinge",), "loss='squared_hinge'"),
+    ],
+)
+def test_values_in_the_place_of_others_are_recognised(given, meant):
+    with pytest.raises(ValueError, match=rf"unknown.*did you mean {re.escape(meant)}\?$"):
+        KernelSVM(*given).fit(X, y)
+
+
+def test_nothing_is_suggested_where_nothing_is_near():
+    for model in (KernelSVM("svm"), KernelSVM(solver=2), KernelSVM(kernel=None), KernelSVM(True)):
+        with pytest.raises(ValueError, match="is unknown") as refusal:
+            model.fit(X, y)
+        assert "did you mean" not in str(refusal.value)
+
+
+def test_no_limit_is_a_large_number():
+    with pytest.raises(ValueError, match=r"max_iter.*at least 1, got -1; for no limit, as -1 is in scikit-learn, give"):
+        KernelSVM(max_iter=-1).fit(X, y)
+    assert KernelSVM(max_iter=10**9).fit(X, y).converged_
 
 
 def test_probability_is_refused_with_a_way_out():
@@ -181,6 +216,10 @@ def test_parts_of_the_papers_algorithms_are_for_crammer_singer(name, solver, for
         (
             {"formulation": "one_vs_one", "intercept_scaling": 2.0},
             "intercept_scaling=2.0 is for .*'crammer_singer' and 'weston_watkins'.*regularised.*'one_vs_one'",
+        ),
+        (
+            {"solver": "decomposition", "formulation": "weston_watkins", "working_set": 10**6},
+            "working_set must be at most 1000 with solver='decomposition', got 1000000",
         ),
         ({"decision_function_shape": "ovo"}, "decision_function_shape='ovo'.*'one_vs_one'.*'dag'.*'crammer_singer'"),
         (
@@ -415,3 +454,43 @@ def test_prediction_needs_the_features_of_training(method, convert):
     model = KernelSVM().fit(X, y)
     with pytest.raises(ValueError, match="X has 3 features, but KernelSVM is expecting 4"):
         getattr(model, method)(convert(X[:, :3]))
+
+
+# A refused fit leaves no trace
+
+
+def fails_late(X, Y):
+    """Values of pairs of the first rows, as the diagonal needs them, and then none."""
+    if X is not Y:
+        raise LookupError("mine")
+    return X @ Y.T
+
+
+def stops(record):
+    raise LookupError("mine")
+
+
+REFUSED = {
+    "class_weight": ({"class_weight": {7: 1.0}}, {}, X),
+    "weights": ({}, {"sample_weight": -np.ones(len(y))}, X),
+    "kernel overflows": ({"kernel": "poly", "gamma": 1.0}, {}, X * 1e200),
+    "kernel fails": ({"kernel": fails_late}, {}, X),
+    "callbacks": ({"callbacks": [5]}, {}, X),
+    "callback fails": ({"callbacks": [stops]}, {}, X),
+}
+
+
+@pytest.mark.parametrize("how", REFUSED)
+def test_a_refused_fit_leaves_the_model_as_it_was(how):
+    parameters, arguments, rows = REFUSED[how]
+    model = KernelSVM().fit(X[:100], y[:100])
+    before = dict(vars(model.set_params(**parameters)))
+    narrow = np.ascontiguousarray(rows[:, :3])  # other features and more classes than before
+    with pytest.raises((ValueError, TypeError, LookupError)):
+        model.fit(narrow, y, **arguments)
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is value for name, value in before.items())
+    fresh = KernelSVM(**parameters)
+    with pytest.raises((ValueError, TypeError, LookupError)):
+        fresh.fit(rows, y, **arguments)
+    assert vars(fresh).keys() == vars(KernelSVM()).keys()

@@ -27,7 +27,7 @@ WRONG_VALUES = {
     "decision_function_shape": ([None, "ovx"], r"'ovr', 'ovo'"),
     "C": ([0, -1.0, np.nan, np.inf, "1", None, True, 1j, [1.0]], POSITIVE),
     "tol": ([0, -1e-3, np.nan, np.inf, "small", None, False], POSITIVE),
-    "intercept_scaling": ([0, -1, np.nan, np.inf, "1", None], POSITIVE),
+    "intercept_scaling": ([0, -1, np.nan, np.inf, "1", None, 1e300, 1e-200], rf"{POSITIVE}.*at most|at least 1e-100"),
     "time_limit": ([0, -1, np.nan, "1 s", True], POSITIVE),
     "max_iter": ([0, -1, 1.5, np.inf, "10", None, True], r"integer|at least 1"),
     "fit_intercept": (["no", None], SWITCH),
@@ -36,7 +36,7 @@ WRONG_VALUES = {
     "warm_start": (["no", None], SWITCH),
     "break_ties": (["no", None], SWITCH),
     "probability": (["no", None], SWITCH),
-    "n_jobs": ([0, 1.5, "all"], r"integer|None is one"),
+    "n_jobs": ([0, 1.5, "all", 10**30], r"integer|None is one|at most 2147483647"),
     "random_state": (["seed", -1, 1.5], r"integer|RandomState"),
     "verbose": (["loud", -1], r"integer|at least 0"),
     "callbacks": ([5, print, [5], ["print"]], r"callables|list"),
@@ -360,3 +360,30 @@ def test_prediction_needs_the_features_of_training(method, convert):
         getattr(model, method)(convert(X[:, :3]))
     with pytest.raises(ValueError, match="X has 3 features, but LinearSVM is expecting 4"):
         model.partial_fit(convert(X[:, :3]), y)
+
+
+# What is refused leaves no trace
+
+
+@pytest.mark.parametrize(
+    ("parameters", "arguments"),
+    [({"class_weight": {7: 1.0}}, {}), ({}, {"sample_weight": -np.ones(len(y))}), ({"callbacks": [5]}, {})],
+    ids=["class_weight", "weights", "callbacks"],
+)
+def test_a_refused_fit_leaves_the_model_as_it_was(parameters, arguments):
+    model = LinearSVM().fit(X[:100, :3], y[:100])
+    before = dict(vars(model.set_params(**parameters)))
+    with pytest.raises((ValueError, TypeError)):
+        model.fit(X, y, **arguments)
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is value for name, value in before.items())
+
+
+def test_a_refused_partial_fit_is_not_the_first():
+    model = LinearSVM()
+    with pytest.raises(ValueError, match="sample_weight must not be negative"):
+        model.partial_fit(X[:, :3], y, classes=[0, 1, 2, 3], sample_weight=-np.ones(len(y)))
+    with pytest.raises(ValueError, match="classes must be passed on the first call"):
+        model.partial_fit(X, y)
+    model.partial_fit(X, y, classes=[0, 1, 2])
+    np.testing.assert_array_equal(model.classes_, [0, 1, 2])

@@ -7,7 +7,8 @@ of it predicts (``_store_model``), and what its machines decide (``_decisions``)
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,16 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         -------
         self
         """
+        with self._unchanged_if_refused():
+            request, trained, interrupted = self._fitted(X, y, sample_weight)
+            self._store(trained, request)
+        if interrupted:
+            raise KeyboardInterrupt
+        self._warn_unless_converged(trained.outcome)
+        return self
+
+    def _fitted(self, X, y, sample_weight) -> tuple[Any, Any, bool]:
+        """What was asked for, what came of it, and whether an interrupt cut it short."""
         self._check()
         X, y = self._validated(X, y, reset=True)
         check_classification_targets(y)
@@ -116,18 +127,27 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         request = self._request(X, encoded, cap, weight)
         if self.warm_start and previous_classes is not None and np.array_equal(previous_classes, self.classes_):
             request.start_duals = self._scaled_duals(cap, encoded)
-        with observed(self, X, y, sample_weight, request) as observers:
-            request.observers = observers
-            try:
-                trained = self._train(request)
-            except KeyboardInterrupt as interrupt:
-                if not hasattr(interrupt, "trained"):
-                    raise
-                self._store(interrupt.trained, request)
-                raise KeyboardInterrupt from None
-        self._store(trained, request)
-        self._warn_unless_converged(trained.outcome)
-        return self
+        try:
+            with observed(self, X, y, sample_weight, request) as observers:
+                request.observers = observers
+                return request, self._train(request), False
+        except KeyboardInterrupt as interrupt:
+            if not hasattr(interrupt, "trained"):
+                raise
+            return request, interrupt.trained, True
+
+    @contextmanager
+    def _unchanged_if_refused(self) -> Iterator[None]:
+        """Attributes are as before if what is done fails, whatever had been set by then."""
+        before = {name: value for name, value in vars(self).items() if "callback" not in name}
+        try:
+            yield
+        except BaseException:
+            now = vars(self)
+            for name in [name for name in now if "callback" not in name]:  # those are for scikit-learn to tidy up
+                now.pop(name)
+            now.update(before)
+            raise
 
     def _validated(self, X, y="no_validation", *, reset, accept_sparse: str | bool = "csr"):
         if sp.issparse(X):

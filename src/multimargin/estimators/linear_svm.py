@@ -183,6 +183,11 @@ class LinearSVM(MarginClassifier):
         -------
         self
         """
+        with self._unchanged_if_refused():
+            self._learn(X, y, classes, sample_weight)
+        return self
+
+    def _learn(self, X, y, classes, sample_weight) -> None:
         self._check()
         if self.class_weight == "balanced":
             raise ValueError(
@@ -213,7 +218,6 @@ class LinearSVM(MarginClassifier):
         self.n_iter_ = 1
         for certified in CERTIFIED:  # by an earlier fit, of weights that are no more
             self.__dict__.pop(certified, None)
-        return self
 
     def _request(self, X, encoded, cap, weight, *, many_passes=True) -> Request:
         rows = as_rows(X, float(self.intercept_scaling) if self.fit_intercept else 0.0, many_passes=many_passes)

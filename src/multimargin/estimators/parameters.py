@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite
+from math import inf, isfinite
 from numbers import Integral, Real
 from typing import Any
 
@@ -17,6 +17,10 @@ from multimargin.problems.formulations import FORMULATIONS, JOINT, PAIRWISE
 LOSSES = ("hinge", "squared_hinge")
 SOLVERS = ("auto", "sdm", "accelerated_sdm", "newton")
 SMALLEST_C = 1e-300  # float64 has no numbers for the duals of smaller ones
+LARGEST_INTERCEPT_SCALING = 1e100  # whose square is a number, too, as is that of its inverse
+LARGEST_INTEGER = 2**31 - 1
+LARGEST_CACHE_MB = 2**40
+MOST_VARIABLES = 1000  # of a working set of single duals, whose problem is solved directly
 SOLVER_OPTIONS = {"permutation": True, "restricted_step": True}
 KERNEL_SOLVERS = ("block", "decomposition")
 # What the papers' decompositions of Crammer-Singer are put together from; the first is the default.
@@ -62,29 +66,64 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...], or_else: str =
     """Refuse a value that is not one of the choices, helpfully."""
     if isinstance(value, str) and value in choices:
         return
-    hint = ""
-    if isinstance(value, str):
-        elsewhere = _ELSEWHERE.get(name, {}).get(value.lower())
-        alias = _ALIASES.get(value.lower())
-        if elsewhere:
-            raise ValueError(f"{name}={value!r} is not done here; for {elsewhere}")
-        if alias in choices:
-            hint = f"; did you mean {alias!r}?"
+    elsewhere = _ELSEWHERE.get(name, {}).get(value.lower()) if isinstance(value, str) else None
+    if elsewhere:
+        raise ValueError(f"{name}={value!r} is not done here; for {elsewhere}")
+    meant = _meant(name, value, choices)
+    hint = f"; did you mean {meant}?" if meant else ""
     raise ValueError(f"{name}={value!r} is unknown; it may be {', '.join(map(repr, choices))}{or_else}{hint}")
 
 
+def _meant(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """What somebody who gave a wrong choice had in mind, perhaps."""
+    if name in ("formulation", "kernel", "loss") and isinstance(value, Real) and not isinstance(value, bool):
+        return f"C={value!r}"  # which comes after those, by position
+    if not isinstance(value, str):
+        return ""
+    word = value.lower().replace("-", "_").replace(" ", "_")
+    word = _ALIASES.get(word, word)
+    if word in choices:
+        return repr(word)
+    for where, names in (
+        ("KernelSVM(kernel={!r})", KERNELS),
+        ("formulation={!r}", FORMULATIONS),
+        ("loss={!r}", LOSSES),
+    ):
+        if word in names:
+            return where.format(word)
+    return ""
+
+
 def check_number(
-    name: str, value: Any, *, above: float | None = None, at_least: float | None = None, integer: bool = False
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    integer: bool = False,
+    hint: str = "",
 ) -> None:
     """Refuse a value that is not a finite number in range."""
     kind = Integral if integer else Real
     if isinstance(value, bool) or not isinstance(value, kind):
         raise TypeError(f"{name} must be {'an integer' if integer else 'a number'}, got {value!r}")
-    number = float(value)
-    wanted = f" and above {above}" if above is not None else f" and at least {at_least}" if at_least is not None else ""
-    too_small = number <= above if above is not None else at_least is not None and number < at_least
-    if not isfinite(number) or too_small:
-        raise ValueError(f"{name} must be finite{wanted}, got {value!r}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = inf
+    wanted, good = ["finite"], isfinite(number)
+    if above is not None:
+        wanted.append(f"above {above}")
+        good = good and number > above
+    if at_least is not None:
+        wanted.append(f"at least {at_least}")
+        good = good and number >= at_least
+    if at_most is not None:
+        wanted.append(f"at most {at_most}")
+        good = good and number <= at_most
+    if not good:
+        raise ValueError(f"{name} must be {' and '.join(wanted)}, got {value!r}{hint}")
 
 
 def check_boolean(name: str, value: Any) -> None:
@@ -131,7 +170,7 @@ def n_threads(n_jobs: Any) -> int:
     """Threads for n_jobs as scikit-learn counts it: None is 1, -1 all processors, -2 all but one."""
     if n_jobs is None:
         return 1
-    check_number("n_jobs", n_jobs, integer=True, at_least=-(2**31))
+    check_number("n_jobs", n_jobs, integer=True, at_least=-LARGEST_INTEGER, at_most=LARGEST_INTEGER)
     if n_jobs == 0:
         raise ValueError("n_jobs must not be 0; None is one thread, -1 all")
     return int(n_jobs) if n_jobs > 0 else max(1, cpu_count() + 1 + int(n_jobs))
@@ -146,10 +185,17 @@ def check_shared(model: Any) -> None:
     if model.C < SMALLEST_C:
         raise ValueError(f"C must be at least {SMALLEST_C:g}, got {model.C!r}")
     check_number("tol", model.tol, above=0)
-    check_number("max_iter", model.max_iter, at_least=1, integer=True)
+    no_limit = "; for no limit, as -1 is in scikit-learn, give a large number, such as 10**9"
+    unlimited = isinstance(model.max_iter, Integral) and model.max_iter == -1
+    check_number("max_iter", model.max_iter, at_least=1, integer=True, hint=no_limit if unlimited else "")
     if model.time_limit is not None:
         check_number("time_limit", model.time_limit, above=0)
-    check_number("intercept_scaling", model.intercept_scaling, above=0)
+    check_number("intercept_scaling", model.intercept_scaling, above=0, at_most=LARGEST_INTERCEPT_SCALING)
+    if model.intercept_scaling < 1 / LARGEST_INTERCEPT_SCALING:
+        raise ValueError(
+            f"intercept_scaling must be at least {1 / LARGEST_INTERCEPT_SCALING:g}, got {model.intercept_scaling!r}; "
+            "fit_intercept=False is without an intercept"
+        )
     n_threads(model.n_jobs)
     for name in ("fit_intercept", "shrinking", "cooling", "probability", "warm_start", "break_ties"):
         check_boolean(name, getattr(model, name))
@@ -192,17 +238,15 @@ def check_kernel(model: Any) -> None:
         check_choice("gamma", model.gamma, ("scale", "auto"), " or a number")
     else:
         check_number("gamma", model.gamma, at_least=0)
-    check_number("degree", model.degree, at_least=0, integer=True)
+    check_number("degree", model.degree, at_least=0, at_most=LARGEST_INTEGER, integer=True)
     check_number("coef0", model.coef0)
-    check_number("cache_mb", model.cache_mb, above=0)
+    check_number("cache_mb", model.cache_mb, above=0, at_most=LARGEST_CACHE_MB)
     check_choice("solver", model.solver, KERNEL_SOLVERS)
     for name, choices in DECOMPOSITION.items():
         check_choice(name, getattr(model, name), choices)
-    check_number("threshold_factor", model.threshold_factor, at_least=0)
-    if model.threshold_factor > 1:
-        raise ValueError(f"threshold_factor must be at most 1, got {model.threshold_factor!r}")
+    check_number("threshold_factor", model.threshold_factor, at_least=0, at_most=1)
     if model.working_set is not None:
-        check_number("working_set", model.working_set, at_least=2, integer=True)
+        check_number("working_set", model.working_set, at_least=2, at_most=LARGEST_INTEGER, integer=True)
     _check_kernel_combinations(model)
 
 
@@ -225,6 +269,10 @@ def _check_kernel_combinations(model: Any) -> None:
             f"working_set={model.working_set!r} is for solver='block', or for solver='decomposition' with "
             f"formulation='weston_watkins'; solver='decomposition' with formulation={model.formulation!r} needs "
             "working_set=None"
+        )
+    if model.working_set is not None and model.solver == "decomposition" and model.working_set > MOST_VARIABLES:
+        raise ValueError(
+            f"working_set must be at most {MOST_VARIABLES} with solver='decomposition', got {model.working_set!r}"
         )
     if model.intercept_scaling != 1 and model.formulation not in JOINT:
         raise ValueError(
