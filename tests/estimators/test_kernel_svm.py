@@ -849,6 +849,32 @@ def test_a_kernel_that_is_none_gives_a_model_all_the_same(formulation):
     assert np.isfinite([model.primal_objective_, model.dual_objective_]).all()
 
 
+def indefinite(X, Y):
+    return np.tanh(X @ Y.T - 1.0)
+
+
+@every_formulation
+def test_warnings_say_that_a_kernel_is_none(formulation):
+    X, y = blobs(3)
+    kernels = [("sigmoid", X), (indefinite, X), ("precomputed", indefinite(X, X))]
+    for kernel, rows in kernels:
+        model = KernelSVM(formulation, kernel, gamma=1.0, coef0=-1.0, max_iter=1, tol=1e-9, C=100.0)
+        with pytest.warns(ConvergenceWarning, match="the kernel matrix is not positive semidefinite") as caught:
+            model.fit(rows, y)
+        told = float(re.search(r"that of 120 rows has the eigenvalue (-[\d.e+-]+)\)", str(caught[0].message)).group(1))
+        bias = float(formulation in JOINT)
+        assert told == pytest.approx(np.linalg.eigvalsh(indefinite(X, X) + bias)[0], rel=0.1)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "precomputed", "rbf"])
+def test_warnings_do_not_say_it_of_a_kernel(digits, kernel):
+    X, y = digits
+    X, y = (X @ X.T, y) if kernel == "precomputed" else (X, y)  # of rank 64: many eigenvalues are zero
+    with pytest.warns(ConvergenceWarning) as caught:
+        KernelSVM(kernel=kernel, max_iter=1, tol=1e-9, C=10.0).fit(X.astype(np.float32), y)
+    assert "semidefinite" not in str(caught[0].message)
+
+
 # Switches
 
 

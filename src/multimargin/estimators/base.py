@@ -232,8 +232,9 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
             reached = f"the relative duality gap is {self.dual_gap_:.2g} and the violation is still above {self.tol:g}"
         else:
             reached = f"the relative duality gap is {max(self.dual_gap_, self.worst_gap_):.2g}, the target {self.tol:g}"
+        remark = f"; {outcome.remark}" if outcome.remark else ""
         warnings.warn(
-            f"{type(self).__name__} stopped {what}: {reached}",
+            f"{type(self).__name__} stopped {what}: {reached}{remark}",
             ConvergenceWarning,
             stacklevel=4,
         )

@@ -31,6 +31,7 @@ KERNEL_HISTORY = np.dtype([*HISTORY.descr, ("hits", np.int64), ("misses", np.int
 
 _FLOAT32_GAP = 1e-5  # smaller target gaps are beyond float32
 _SAMPLE = 128  # rows whose scores are computed again in float64
+_INDEFINITE = 1e-6  # an eigenvalue, below zero and relative to the largest one
 _ALLOWED = 0.25  # of tol, for what float32 may have changed in an objective
 _SHORT_WORK = 1e10  # multiply-adds of a certificate after a limit
 _EXAMPLES_OF_SMALL = 2048  # of a pair
@@ -192,6 +193,8 @@ class _Training:
                     self._train([t for t in range(len(self.tasks)) if t not in self.results], single, start, stop=True)
                 if single:
                     self._train_in_double()
+                if not self.outcome.converged:
+                    self.outcome.remark = self._indefinite()
         except KeyboardInterrupt as interrupt:
             raise Interrupted(self._trained()) from interrupt
         return self._trained()
@@ -304,11 +307,8 @@ class _Training:
         rows = self.rows[self.sample]
         if not len(support):
             return []
-        if request.kernel.name == "precomputed":
-            values = request.X[np.ix_(rows, support)]
-        else:
-            values = request.kernel.block(_as_float64(request.X[rows]), _as_float64(request.X[support]))
-        scores = (duals[support].T @ (values.astype(np.float64, copy=False) + request.bias).T).T
+        values = self._values(rows, support)
+        scores = (duals[support].T @ (values + request.bias).T).T
         distrusted = []
         for position, result in self.results.items():
             in_sample, column, score = result.sampled
@@ -320,6 +320,26 @@ class _Training:
             if not result.converged or np.any(error * result.felt > _ALLOWED * request.tol * np.abs(result.primal)):
                 distrusted.append(position)
         return distrusted
+
+    def _indefinite(self) -> str:
+        """What there is to say about a kernel without an optimum to be certified, as far as the sample shows."""
+        if self.request.kernel.name in ("linear", "rbf"):
+            return ""
+        rows = self.rows[self.sample]
+        eigenvalues = np.linalg.eigvalsh(self._values(rows, rows) + self.request.bias)
+        if eigenvalues[0] >= -_INDEFINITE * np.abs(eigenvalues).max():
+            return ""
+        return (
+            f"the kernel matrix is not positive semidefinite (that of {len(rows)} rows has the eigenvalue "
+            f"{eigenvalues[0]:.2g}), so that there may be no optimum to be found"
+        )
+
+    def _values(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Kernel values of rows of X in float64."""
+        X, kernel = self.request.X, self.request.kernel
+        if kernel.name == "precomputed":
+            return X[np.ix_(rows, columns)].astype(np.float64)
+        return kernel.block(_as_float64(X[rows]), _as_float64(X[columns])).astype(np.float64, copy=False)
 
     # What came of it
 

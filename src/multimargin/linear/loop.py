@@ -105,6 +105,7 @@ class Outcome:
     converged: bool = True
     stopped_by: str = "converged"  # or max_iter, time_limit, callback, interrupt, precision
     n_iter: int = 0
+    remark: str = ""  # on what kept it from convergence, for the warning
     history: list[tuple] = field(default_factory=list)
     fields: np.dtype = field(default_factory=lambda: HISTORY)
 
