@@ -5,10 +5,13 @@
 //   step          min_a' A/2 ||a' - a||^2 + g.(a' - a) [+ a'_y^2 / (4 C)],  g = s + e
 //
 // With B = g - A a the minimiser is a'_m = min(0, (beta - B_m) / A) for m != y, where beta solves
-//   hinge          sum_m max(0, D_m - beta) = A C,      D = B but D_y = B_y + A C
-//   squared hinge  sum_{m != y} max(0, B_m - beta) = r (beta - B_y),   r = A / (A + 1/(2C))
-// Both are convex and piecewise linear in beta, so Newton's method from the left is monotone and exact
-// once the set of positive terms stands still: a few passes over the lanes, no sorting.
+//   sum_{m != y} max(0, B_m - beta) = min(r (beta - B_y), R)
+//   hinge          r = 1,                   R = A C
+//   squared hinge  r = A / (A + 1/(2C)),    R infinite
+// The difference of the two sides is convex and piecewise linear in beta, so Newton's method from the left is monotone
+// and exact once the set of positive terms stands still: a few passes over the lanes, no sorting. For the hinge this
+// is sum_m max(0, D_m - beta) = A C of the paper, D = B but D_y = B_y + A C, without the digits that B_y would lose
+// beside a large A C.
 #pragma once
 
 #include "subproblem.hpp"
@@ -63,12 +66,11 @@ template <bool Squared> struct CrammerSinger {
     const double violation = larger(g.top - g.low, 0.0);
     if (!(violation > threshold)) return {violation, false, false};
 
-    // B less its largest value (so that A C is not lost beside large scores), and in the lane of y D_y (hinge) or
-    // nothing (squared hinge).
+    // B of the other classes less the largest of them, so that A C is not lost beside large scores.
     const double A = e.curvature;
-    const double room = A * e.cap;
+    const double room = Squared ? kInfinity : A * e.cap;
     const double ratio = A / (A + diagonal);
-    s[y] = raw;
+    s[y] = -kInfinity;
     Double4 high = splat<Double4>(-kInfinity);
     for (Index m = 0; m < e.lanes; m += 4) {
       const Double4 B = load<Double4>(s + m) - A * load<Double4>(a + m);
@@ -76,24 +78,14 @@ template <bool Squared> struct CrammerSinger {
       high = larger(high, B);
     }
     const double shift = horizontal_max(high);
-    const double By = s[y] - shift;
-    s[y] = -kInfinity;
-    high = splat<Double4>(-kInfinity);
-    for (Index m = 0; m < e.lanes; m += 4) {
-      const Double4 B = load<Double4>(s + m) - shift;
-      store(s + m, B);
-      high = larger(high, B);
-    }
-    if (!Squared) {
-      s[y] = By + room;
-      high = larger(high, splat<Double4>(s[y]));
-    }
-    const double highest = horizontal_max(high);
+    const double By = (raw - A * a[y]) - shift;
+    for (Index m = 0; m < e.lanes; m += 4) store(s + m, load<Double4>(s + m) - shift);
 
-    double beta = Squared ? (highest + ratio * By) / (1 + ratio) : highest - room;
-    if (Squared && !(beta > By)) beta = By; // no other class reaches this one: all duals are zero
-    double positive_before = -1;
-    for (Index pass = 0; pass <= e.lanes; ++pass) { // each leaves out a lane or is the last
+    // Left of the solution: there the largest term alone, 0 - beta, is as large as the right-hand side.
+    double beta = larger(ratio * By / (1 + ratio), -room);
+    if (!(beta > By)) beta = By; // no other class reaches this one: all duals are zero
+    double before = -1;
+    for (Index pass = 0; pass <= e.lanes; ++pass) { // each leaves out a lane or the slope of y, or is the last
       Double4 sum = {}, positive = {};
       const Double4 zero = {}, one = splat<Double4>(1);
       for (Index m = 0; m < e.lanes; m += 4) {
@@ -101,11 +93,11 @@ template <bool Squared> struct CrammerSinger {
         sum += excess > 0 ? excess : zero;
         positive += excess > 0 ? one : zero;
       }
-      const double count = horizontal_sum(positive);
-      if (count == positive_before || count == 0) break;
-      positive_before = count;
-      const double total = horizontal_sum(sum);
-      beta += Squared ? (total - ratio * (beta - By)) / (count + ratio) : (total - room) / count;
+      const double own = ratio * (beta - By);
+      const double count = horizontal_sum(positive), slope = count + (own < room ? ratio : 0);
+      if (slope == before || count == 0) break;
+      before = slope;
+      beta += (horizontal_sum(sum) - smaller(own, room)) / slope;
     }
 
     // a'_m for the other classes; a'_y is minus their sum, so that feasibility is exact.

@@ -75,7 +75,7 @@ def rounding(step, best):
     """Error of the gradient that float64 may make: a few roundings of what is added up in it."""
     g = np.abs(step.scores).max() + 1
     duals = max(np.abs(step.a).max(), max(abs(float(v)) for v in best))
-    if not step.squared:
+    if not step.squared and step.policy == "weston_watkins":
         duals = max(duals, step.cap)
     diagonal = 1 / (2 * step.cap) if step.squared else 0
     return 8 * EPS * step.lanes * (g + (step.curvature + diagonal) * duals)
