@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 
 import numpy as np
@@ -576,6 +577,44 @@ def test_features_far_from_zero_are_no_trouble(iris):
     np.testing.assert_allclose(far.decision_function(X + 1e5), near.decision_function(X), atol=0.05)
 
 
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+@every_formulation
+def test_what_float32_cannot_hold_is_left_to_float64(formulation, convert):
+    """Products of such features are infinite in float32; here is the model of the features as they were."""
+    X, y = blobs(3)
+    plain = KernelSVM(formulation, "linear", fit_intercept=False).fit(X, y)
+    scaled = KernelSVM(formulation, "linear", C=1e-60, fit_intercept=False).fit(convert(X * 1e30), y)
+    assert scaled.converged_
+    assert scaled.primal_objective_ == pytest.approx(1e-60 * plain.primal_objective_, rel=2e-3)
+    near = KernelSVM(formulation, gamma=0.1e-60).fit(convert(X * 1e30), y)
+    assert_same_optimum(near, KernelSVM(formulation, gamma=0.1).fit(X, y))
+
+
+def enormous_beside_the_diagonal(X, Y):
+    return np.where((X[:, None] == Y[None]).all(axis=2), 1.0, 1e39)
+
+
+@pytest.mark.parametrize("solver", ["block", "decomposition"])
+@every_formulation
+def test_values_that_only_float32_cannot_hold(formulation, solver):
+    """No kernel at all, but its values are numbers: what is told of the model is true."""
+    X, y = blobs(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = KernelSVM(formulation, enormous_beside_the_diagonal, solver=solver, max_iter=20).fit(X, y)
+    primal, dual = objectives(model, enormous_beside_the_diagonal(X, X), y, np.ones(len(y)))
+    assert model.primal_objective_ == pytest.approx(primal, rel=1e-6)
+    assert model.dual_objective_ == pytest.approx(dual, rel=1e-6)
+
+
+@pytest.mark.parametrize("C", [1e8, 1e10])
+def test_a_cap_out_of_reach_costs_no_digits(digits, C):
+    """Separable rows: their duals are small, whatever C is."""
+    X, y = digits[0][:500], digits[1][:500]
+    hard, large = (KernelSVM(C=c, gamma=0.05, tol=1e-4, max_iter=100).fit(X, y) for c in (1e4, C))
+    assert_same_optimum(hard, large)
+
+
 @every_formulation
 def test_nothing_but_zeros(formulation):
     """A kernel of rank 0 or 1: rows that cannot be told apart."""
@@ -696,6 +735,23 @@ def test_fits_are_bit_identical(digits, formulation, n_jobs):
         assert (first.n_iter_, first.dual_gap_) == (other.n_iter_, other.dual_gap_)
 
 
+@every_formulation
+def test_fits_in_two_threads_at_once_are_those_of_one(digits, formulation):
+    X, y = digits
+    tasks = [(X[:600], y[:600]), (X[600:1200], y[600:1200])]
+
+    def fit(task):
+        return KernelSVM(formulation, gamma=0.05).fit(*task)
+
+    serial = [fit(task) for task in tasks]
+    with ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(fit, tasks * 2))
+    for model, other in zip(together, serial * 2, strict=True):
+        np.testing.assert_array_equal(model.dual_coef_.toarray(), other.dual_coef_.toarray())
+        np.testing.assert_array_equal(model.intercept_, other.intercept_)
+        assert (model.primal_objective_, model.dual_objective_) == (other.primal_objective_, other.dual_objective_)
+
+
 @pytest.mark.parametrize("n_jobs", [2, 3])
 @every_formulation
 def test_threads_reach_the_same_optimum(digits, formulation, n_jobs):
@@ -811,6 +867,50 @@ def test_time_limit_stops_and_certifies(formulation, n_jobs):
     assert not model.converged_
     assert not model.dual_gap_ <= 1e-15
     assert model.predict(X).shape == y.shape
+
+
+@pytest.mark.parametrize("solver", ["block", "decomposition"])
+@every_formulation
+def test_the_gap_after_a_limit_is_that_of_float64(formulation, solver):
+    """Large kernel values, of which float32 loses what the gap is about."""
+    X, y = blobs(3, n_samples=300)
+    X = X + 100.0
+    with pytest.warns(ConvergenceWarning):
+        model = KernelSVM(formulation, "linear", C=100.0, solver=solver, max_iter=1).fit(X, y)
+    primal, dual = objectives(model, linear_kernel(X), y, np.full(len(y), 100.0))
+    assert model.primal_objective_ == pytest.approx(primal, rel=1e-9)
+    assert model.dual_objective_ == pytest.approx(dual, rel=1e-9, abs=1e-9 * primal)
+    assert model.dual_gap_ == pytest.approx((primal - dual) / primal, rel=1e-9)
+
+
+@pytest.mark.parametrize("tol", [1e-4, 1e-7])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@every_formulation
+def test_a_limit_after_a_warm_start_is_certified(formulation, n_jobs, tol):
+    X, y = blobs(5, n_samples=300)
+    model = KernelSVM(formulation, gamma=0.2, tol=tol, warm_start=True, n_jobs=n_jobs).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="max_iter=1 "):
+        model.set_params(C=3.0, max_iter=1, working_set=2).fit(X, y)
+    primal, dual = objectives(model, rbf_kernel(X, gamma=0.2), y, np.full(len(y), 3.0))
+    assert model.primal_objective_ == pytest.approx(primal, rel=1e-5)
+    assert model.dual_objective_ == pytest.approx(dual, rel=1e-5)
+    assert tol < model.dual_gap_ < 1  # that of the scaled duals, or less
+    model.set_params(max_iter=1000, working_set=None).fit(X, y)
+    assert_same_optimum(model, KernelSVM(formulation, gamma=0.2, tol=tol, C=3.0).fit(X, y))
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_machines_without_a_turn_are_what_they_were(n_jobs):
+    X, y = blobs(8, n_samples=300)
+    model = KernelSVM("one_vs_rest", gamma=0.2, warm_start=True, n_jobs=n_jobs).fit(X, y)
+    before = model.dual_coef_.toarray()
+    with pytest.warns(ConvergenceWarning, match="time_limit"):
+        model.set_params(C=3.0, time_limit=1e-9).fit(X, y)
+    moved = np.abs(model.dual_coef_.toarray() - 3.0 * before).max(axis=0) > 1e-9
+    assert moved.sum() <= n_jobs
+    primal, dual = objectives(model, rbf_kernel(X, gamma=0.2), y, np.full(len(y), 3.0))
+    assert model.primal_objective_ == pytest.approx(primal, rel=1e-5)
+    assert model.dual_objective_ == pytest.approx(dual, rel=1e-5)
 
 
 @pytest.mark.parametrize("tol", [1e-2, 1e-6])

@@ -86,6 +86,7 @@ def _filler(kernel: Kernel, X: Any, rows: np.ndarray, dtype: type) -> Any:
             values = X[np.ix_(rows[asked], columns)]
         else:
             values = kernel.block(X[rows[asked]], X[columns])
-        return np.ascontiguousarray(values, dtype=dtype)
+        with np.errstate(over="ignore"):  # what float32 cannot hold proves nothing there, and float64 takes over
+            return np.ascontiguousarray(values, dtype=dtype)
 
     return fill

@@ -306,7 +306,7 @@ class _Training:
         support = np.flatnonzero(np.diff(duals.indptr))
         rows = self.rows[self.sample]
         if not len(support):
-            return []
+            return [position for position, result in self.results.items() if not result.converged]
         values = self._values(rows, support)
         scores = (duals[support].T @ (values + request.bias).T).T
         distrusted = []
