@@ -78,6 +78,9 @@ struct KernelFunction {
   double bias;
 };
 
+// Curvatures count as at least this: those of kernels that are not positive definite may be zero or less.
+inline constexpr double kLeastCurvature = 1e-12;
+
 // The examples of a kernel machine, or of its working set (see kernel_loops.hpp).
 struct KernelExamples {
   Index n, lanes;

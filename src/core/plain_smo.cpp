@@ -5,7 +5,6 @@
 namespace mm {
 
 namespace {
-constexpr double kLeastCurvature = 1e-12;
 constexpr Index kShrinkEvery = 1000;     // steps, as in LIBSVM
 constexpr Index kRowsAtOnce = 64;
 constexpr double kWorkOfValue = 12;      // multiply-adds of a GEMM in the time of one value, as in scored_machine.hpp

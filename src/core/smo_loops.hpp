@@ -24,8 +24,6 @@ struct Largest {
   }
 };
 
-constexpr double kLeastCurved = 1e-12;
-
 // j of the pair (i, j): of the duals that may fall, the one whose pair with i gains most (Fan, Chen, Lin 2005). Arrays
 // have room for a multiple of four; what is beyond n has no state.
 template <class T>
@@ -37,7 +35,7 @@ SmoChoice second(const T *Ki, Index n, const double *curvature, double own, doub
     const Double4 value = load<Double4>(v + t), apart = top - value;
     const Long4 falls = (load_bits(state + t) & SmoChoice::falls) != 0;
     low = falls && value < low ? value : low;
-    const Double4 curved = larger(own + load<Double4>(curvature + t) - 2 * load_four(Ki + t), splat<Double4>(kLeastCurved));
+    const Double4 curved = larger(own + load<Double4>(curvature + t) - 2 * load_four(Ki + t), splat<Double4>(kLeastCurvature));
     gain.see(falls && apart > 0 ? apart * apart / curved : splat<Double4>(-kInfinity));
   }
   return {gain.place(), 0, horizontal_min(low)};
@@ -93,7 +91,7 @@ Index smo(const T *K, Index ld, Index q, const double *curvature, const double *
     const SmoChoice choice = second(Ki, ld, curvature, curvature[i], v[i], v, state);
     const Index j = choice.at;
     if (j < 0 || v[i] - choice.low <= tolerance) break;
-    const double curved = larger(curvature[i] + curvature[j] - 2 * static_cast<double>(Ki[j]), kLeastCurved);
+    const double curved = larger(curvature[i] + curvature[j] - 2 * static_cast<double>(Ki[j]), kLeastCurvature);
     const double room_i = upper[i] - a[i], room_j = a[j] - lower[j];
     const double change = smaller((v[i] - v[j]) / curved, smaller(room_i, room_j));
     // A dual that meets its bound is set to it exactly: it then counts as bound.

@@ -119,6 +119,21 @@ def test_breaking_ties_prefers_votes_then_confidence(drawn):
         assert confidence[best] >= max(rivals) - 1e-9 * (1 + abs(max(rivals))) ** 2
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(("n_rows", "n_classes"), [(0, 5), (1, 2), (1, 40), (7, 3), (9, 40), (1000, 11)])
+def test_confidence_is_summed_one_machine_after_the_other(n_rows, n_classes, order):
+    """To the last bit: which of two classes is ahead must not depend on the rows that come with a row."""
+    scale = 10.0 ** np.random.default_rng(1).integers(-9, 9, size=n_classes * (n_classes - 1) // 2)
+    values = np.asarray(np.random.default_rng(0).normal(size=(n_rows, len(scale))) * scale, order=order)
+    confidence = np.zeros((n_rows, n_classes))
+    for machine, (i, j) in enumerate(pairs(n_classes)):
+        for row in range(n_rows):
+            confidence[row, i] += values[row, machine]
+            confidence[row, j] -= values[row, machine]
+    expected = votes(values, n_classes) + confidence / (3 * (np.abs(confidence) + 1))
+    np.testing.assert_array_equal(votes_with_confidence(values, n_classes, break_ties=True), expected)
+
+
 @pytest.mark.parametrize(
     ("row", "expected"),
     [

@@ -15,13 +15,19 @@ def pairs(n_classes: int) -> list[tuple[int, int]]:
     return list(combinations(range(n_classes), 2))
 
 
+def machines_of_first(n_classes: int) -> list[slice]:
+    """The machines (i, i + 1), ..., (i, n_classes - 1) of every class i."""
+    ends = np.cumsum(np.arange(n_classes - 1, -1, -1))
+    return [slice(int(end) - n_classes + 1 + i, int(end)) for i, end in enumerate(ends)]
+
+
 def votes(decisions: np.ndarray, n_classes: int) -> np.ndarray:
     """Max wins: how many of its pairs each class won. A value of zero goes to the smaller class."""
     won = np.zeros((len(decisions), n_classes))
-    for machine, (i, j) in enumerate(pairs(n_classes)):
-        first = decisions[:, machine] >= 0
-        won[:, i] += first
-        won[:, j] += ~first
+    for i, machines in enumerate(machines_of_first(n_classes)):
+        first = decisions[:, machines] >= 0
+        won[:, i] += first.sum(axis=1)
+        won[:, i + 1 :] += ~first
     return won
 
 
@@ -32,9 +38,11 @@ def votes_with_confidence(decisions: np.ndarray, n_classes: int, break_ties: boo
     prefer another of the tied classes, the two change places.
     """
     confidence = np.zeros((len(decisions), n_classes))
-    for machine, (i, j) in enumerate(pairs(n_classes)):
-        confidence[:, i] += decisions[:, machine]
-        confidence[:, j] -= decisions[:, machine]
+    for i, machines in enumerate(machines_of_first(n_classes)):
+        against = decisions[:, machines]
+        # One machine after the other, whatever the number of rows: classes that tie do so exactly.
+        confidence[:, i] = np.add.accumulate(np.column_stack([confidence[:, i], against]), axis=1)[:, -1]
+        confidence[:, i + 1 :] -= against
     won = votes(decisions, n_classes)
     value = won + confidence / (3 * (np.abs(confidence) + 1))
     if not break_ties:
@@ -50,8 +58,7 @@ def rounds_of_elimination(decisions: np.ndarray, n_classes: int) -> np.ndarray:
     Every round compares the first and the last of the classes that are left and drops the loser.
     """
     machine_of = np.zeros((n_classes, n_classes), dtype=np.int64)
-    for machine, (i, j) in enumerate(pairs(n_classes)):
-        machine_of[i, j] = machine
+    machine_of[np.triu_indices(n_classes, 1)] = np.arange(n_classes * (n_classes - 1) // 2)
     row = np.arange(len(decisions))
     first = np.zeros(len(decisions), dtype=np.int64)
     last = np.full(len(decisions), n_classes - 1)
