@@ -190,6 +190,12 @@ void define_kernel_machines(nb::module_ &m) {
       .def_static("foreign", &foreign_store, "diagonal"_a, "fill"_a, "single_precision"_a, "bias"_a, "group_begin"_a,
                   "budget"_a,
                   "Rows that `fill(rows, begin, end)` computes: an array of rows against columns begin..end.")
+      .def("share",
+           [](PyStore &self, Index machines) {
+             if (machines < 1) throw nb::value_error("a store is shared by at least one machine");
+             std::visit([&](auto &s) { s->share(static_cast<std::size_t>(machines)); }, self.store);
+           },
+           "machines"_a, "How many machines run at once: their working sets share the budget. Before they are made.")
       .def_prop_ro("n_examples", &PyStore::n)
       .def_prop_ro("n_groups", &PyStore::n_groups)
       .def_prop_ro("single_precision", [](const PyStore &self) { return self.store.index() == 0; })

@@ -72,10 +72,10 @@ public:
     const double cost = static_cast<double>(n()) * cost_of_value();
     return std::max<Index>(16, static_cast<Index>(kWorkOfCall / std::max(cost, 1.0)));
   }
-  // Rows of a working set: they must fit into half of the store, and their effect on all scores into one call.
+  // Rows of a working set: they must fit into its share of the store, and their effect on all scores into one call.
   Index rows_of_set() const {
     const Index size = std::max<Index>(n(), 1);
-    const Index stored = static_cast<Index>(store_->budget() / 2 / (sizeof(T) * static_cast<std::size_t>(size)));
+    const Index stored = static_cast<Index>(store_->budget_of_set() / (sizeof(T) * static_cast<std::size_t>(size)));
     return std::max<Index>(2, std::min(stored, std::max<Index>(32, kValuesOfSet / size)));
   }
 

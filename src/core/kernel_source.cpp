@@ -81,15 +81,54 @@ public:
   double cost_of_value() const override { return 40 * density_ + 100; }
 
   void block(const Index *rows, Index count, Index begin, Index end, T *const *out) const override {
-    const std::size_t features = static_cast<std::size_t>(rows_.n_features);
-    std::vector<T> W(features * static_cast<std::size_t>(kLanes)), products(kPanel);
-    std::vector<double> scores(static_cast<std::size_t>(kPanel * kLanes)), padded_scores(static_cast<std::size_t>(kLanes));
+    if (rows_.layout == Layout::csr32) block_of<std::int32_t>(rows, count, begin, end, out);
+    else block_of<std::int64_t>(rows, count, begin, end, out);
+  }
+
+private:
+  static constexpr Index kLanes = 16;
+  static constexpr Index kDirect = 1 << 16; // features of which all have a row of W
+
+  // W has a row for every feature or, if there are many, for those of the rows at hand; row 0 then is that of all others,
+  // and the columns' indices are translated.
+  template <class I> void block_of(const Index *rows, Index count, Index begin, Index end, T *const *out) const {
+    const I *const indptr = static_cast<const I *>(rows_.indptr), *const indices = static_cast<const I *>(rows_.indices);
+    const bool direct = rows_.n_features <= kDirect;
+    const std::size_t features = static_cast<std::size_t>(rows_.n_features), panel = static_cast<std::size_t>(kPanel);
+    std::vector<T> W(direct ? features * kLanes : 0), products(panel);
+    std::vector<std::int32_t> place(direct ? 0 : features); // of a feature in W
+    std::vector<I> translated, offset(panel + 1);
+    std::vector<double> scores(panel * kLanes), padded_scores(kLanes);
+    const auto each = [&](Index row, auto entry) { // entry(t, feature)
+      for (I t = indptr[row]; t < indptr[row + 1]; ++t) entry(t, static_cast<std::size_t>(indices[t]));
+    };
+    const auto row_of_W = [&](std::size_t f) { return (direct ? f : static_cast<std::size_t>(place[f])) * kLanes; };
     for (Index from = 0; from < count; from += kLanes) {
       const Index lanes = std::min(kLanes, count - from);
-      for (Index r = 0; r < lanes; ++r) scatter(rows[from + r], r, W.data());
+      if (!direct) {
+        std::int32_t used = 1;
+        for (Index r = 0; r < lanes; ++r)
+          each(rows[from + r], [&](I, std::size_t f) { place[f] = place[f] > 0 ? place[f] : used++; });
+        W.assign(static_cast<std::size_t>(used) * kLanes, T{0});
+      }
+      for (Index r = 0; r < lanes; ++r)
+        each(rows[from + r], [&](I t, std::size_t f) { W[row_of_W(f) + static_cast<std::size_t>(r)] = value(t); });
       for (Index at = begin; at < end; at += kPanel) {
         const Index width = std::min(kPanel, end - at);
-        kernels().scores(rows_, {W.data(), sizeof(T) == 4, kLanes}, at, at + width, lanes, padded_scores.data(),
+        Rows columns = rows_;
+        Index first = at;
+        if (!direct) {
+          const I base = indptr[at];
+          translated.resize(static_cast<std::size_t>(indptr[at + width] - base));
+          for (Index j = 0; j <= width; ++j) offset[static_cast<std::size_t>(j)] = indptr[at + j] - base;
+          for (std::size_t t = 0; t < translated.size(); ++t)
+            translated[t] = place[static_cast<std::size_t>(indices[static_cast<std::size_t>(base) + t])];
+          columns.values = static_cast<const char *>(rows_.values) + base * (rows_.single_precision ? 4 : 8);
+          columns.indices = translated.data();
+          columns.indptr = offset.data();
+          first = 0;
+        }
+        kernels().scores(columns, {W.data(), sizeof(T) == 4, kLanes}, first, first + width, lanes, padded_scores.data(),
                          scores.data());
         for (Index r = 0; r < lanes; ++r) {
           for (Index j = 0; j < width; ++j)
@@ -99,26 +138,17 @@ public:
                                       out[from + r] + (at - begin));
         }
       }
-      for (Index r = 0; r < lanes; ++r) scatter(rows[from + r], r, W.data(), true);
+      for (Index r = 0; r < lanes; ++r)
+        each(rows[from + r], [&](I, std::size_t f) {
+          if (direct) W[row_of_W(f) + static_cast<std::size_t>(r)] = 0;
+          else place[f] = 0;
+        });
     }
   }
 
-private:
-  static constexpr Index kLanes = 16;
-
-  void scatter(Index row, Index lane, T *W, bool clear = false) const {
-    const auto with = [&]<class I, class X>(const I *indptr, const I *indices, const X *values) {
-      for (I t = indptr[row]; t < indptr[row + 1]; ++t)
-        W[static_cast<Index>(indices[t]) * kLanes + lane] = clear ? T{0} : static_cast<T>(values[t]);
-    };
-    const auto typed = [&]<class X>(const X *values) {
-      if (rows_.layout == Layout::csr32)
-        with(static_cast<const std::int32_t *>(rows_.indptr), static_cast<const std::int32_t *>(rows_.indices), values);
-      else
-        with(static_cast<const std::int64_t *>(rows_.indptr), static_cast<const std::int64_t *>(rows_.indices), values);
-    };
-    if (rows_.single_precision) typed(static_cast<const float *>(rows_.values));
-    else typed(static_cast<const double *>(rows_.values));
+  template <class I> T value(I t) const {
+    return rows_.single_precision ? static_cast<T>(static_cast<const float *>(rows_.values)[t])
+                                  : static_cast<T>(static_cast<const double *>(rows_.values)[t]);
   }
 
   Rows rows_;

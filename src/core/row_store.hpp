@@ -35,7 +35,9 @@ public:
   Index n_groups() const { return static_cast<Index>(group_begin_.size()) - 1; }
   Index group_begin(Index group) const { return group_begin_[static_cast<std::size_t>(group)]; }
   Index group_size(Index group) const { return group_begin(group + 1) - group_begin(group); }
-  std::size_t budget() const { return budget_; }
+  // What a working set may take: half of the budget, shared by the machines that run at once.
+  std::size_t budget_of_set() const { return budget_ / 2 / sharers_; }
+  void share(std::size_t machines) { sharers_ = machines; }
 
   StoreCounts counts() const {
     const std::lock_guard lock(mutex_);
@@ -83,6 +85,10 @@ public:
     if (alone)
       for (std::size_t m = 0; m < count; ++m) source_->row(missing.rows[m], begin, end, at[m]);
     else source_->block(missing.rows.data(), static_cast<Index>(count), begin, end, at.data());
+    // Exactly what the solvers take for K(x, x): norms and products differ by rounding, which a large gamma would show.
+    for (std::size_t m = 0; m < count; ++m)
+      if (const Index i = missing.rows[m]; i >= begin && i < end)
+        at[m][i - begin] = static_cast<T>(source_->diagonal()[static_cast<std::size_t>(i)]);
     missing.columns = end - group_begin(missing.group);
     if (missing.columns == group_size(missing.group)) keep(missing, out);
   }
@@ -137,7 +143,7 @@ private:
 
   std::unique_ptr<KernelSource<T>> source_;
   std::vector<Index> group_begin_;
-  std::size_t budget_, bytes_ = 0;
+  std::size_t budget_, bytes_ = 0, sharers_ = 1;
   StoreCounts counts_;
   std::list<Entry> recent_; // most recently used first
   std::unordered_map<Key, typename std::list<Entry>::iterator> tiles_;

@@ -544,6 +544,15 @@ def test_storage_does_not_matter(digits, formulation, kernel, dtype):
             np.testing.assert_allclose(model.decision_function(used), expected, err_msg=name, atol=0.02)
 
 
+@pytest.mark.parametrize("solver", ["block", "decomposition"])
+@every_formulation
+def test_a_million_features_of_which_few_occur(digits, formulation, solver):
+    X, y = sp.csr_array(digits[0][:600]), digits[1][:600]
+    wide = sp.csr_array((X.data, X.indices * 20_000, X.indptr), shape=(600, 64 * 20_000))
+    near, far = (KernelSVM(formulation, gamma=0.05, solver=solver).fit(rows, y) for rows in (X, wide))
+    np.testing.assert_array_equal(far.dual_coef_.toarray(), near.dual_coef_.toarray())
+
+
 def test_fit_leaves_x_alone(digits):
     X, y = digits[0][:200], digits[1][:200]
     for name, stored in containers(X).items():

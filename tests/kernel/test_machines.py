@@ -61,7 +61,7 @@ def test_scores_and_objectives_are_of_the_duals(policy):
 @pytest.mark.parametrize("C", [1e-6, 1e5])
 def test_tiny_and_large_caps(policy, C):
     problem = problem_of(policy, C=C, seed=2)
-    told = run(block(problem, store_of(problem.X)), tol=1e-5)
+    told = run(block(problem, store_of(problem.X)), tol=1e-5, most=100_000)
     assert told.primal == pytest.approx(optimum(problem)[0], rel=2e-5)
 
 
@@ -154,6 +154,19 @@ def test_smo_of_two_groups_reads_only_their_columns():
     both = np.concatenate([X[:30], X[60:]])
     assert told.primal == pytest.approx(optimum_with_bias(both, sign, np.full(60, 2.0)), rel=1e-5)
     assert store.counts()[2] <= 60 * 60
+
+
+@pytest.mark.parametrize(("machines", "rows"), [(1, 20), (4, 5), (6, 3)])
+def test_working_sets_of_machines_at_once_share_the_budget(machines, rows):
+    X, label = clusters(90, 3, seed=3)
+    store = store_of(X, budget=40 * 90 * 8)
+    store.share(machines)
+    cap = np.ones(90)
+    block = _core.KernelMachine.block(store, [0], "crammer_singer", 3, label.astype(np.int32), cap, 0, True, 0)
+    told = [block.advance() for _ in range(4)]
+    assert max(round.visited for round in told if round.complete) == rows
+    with pytest.raises(ValueError, match="at least one machine"):
+        store.share(0)
 
 
 @pytest.mark.parametrize("sign", [1, -1])

@@ -76,6 +76,37 @@ def test_exponentials_are_exact_to_rounding(dtype):
     np.testing.assert_allclose(store.row(0, 0), np.exp(-squared.astype(np.float64)), rtol=3 * eps * 80)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("storage", ["dense", "csr32", "csr64", "foreign"])
+@pytest.mark.parametrize("kind", PARAMETERS)
+def test_the_diagonal_is_that_of_the_rows(kind, storage, dtype):
+    store = make(kind, storage, dtype, rows_of() * 100, groups=(0, 11, 11, N))
+    rows = np.array([np.concatenate([store.row(i, group) for group in range(3)]) for i in range(N)])
+    np.testing.assert_array_equal(rows.diagonal(), store.diagonal.astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("storage", ["dense", "csr32"])
+def test_a_row_is_at_no_distance_from_itself_whatever_gamma_is(storage, dtype, monkeypatch):
+    monkeypatch.setitem(PARAMETERS["rbf"], "gamma", 1e20)
+    store = make("rbf", storage, dtype, rows_of() * 1.1)
+    found = np.array([store.row(i, 0) for i in range(N)]) - BIAS
+    np.testing.assert_array_equal(found, np.eye(N))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("storage", ["csr32", "csr64"])
+@pytest.mark.parametrize("kind", PARAMETERS)
+def test_features_far_apart_have_the_same_bits(kind, storage, dtype):
+    """Of many features only those of a few rows are looked at."""
+    X = rows_of()
+    wide = np.zeros((N, 70_000))
+    wide[:, ::10_000] = X
+    near, far = make(kind, storage, dtype, X), make(kind, storage, dtype, wide)
+    for i in range(N):
+        np.testing.assert_array_equal(far.row(i, 0), near.row(i, 0))
+
+
 def test_more_columns_than_a_panel():
     X = np.random.RandomState(3).normal(size=(2500, 3))
     store = make("rbf", "dense", np.float64, X, groups=(0, len(X)))

@@ -225,6 +225,8 @@ class _Training:
             budget=request.cache_bytes,
             single_precision=single,
         )
+        threads = min(request.n_threads, len(which))
+        store.share(threads)
         before = self.counts.copy()
         limits = Limits(0) if stop else request.limits
 
@@ -240,7 +242,6 @@ class _Training:
             self.behind[which[position]] = (passes, machine.epochs)
 
         machines = (self._machine(position, store, start, before) for position in which)
-        threads = min(request.n_threads, len(which))
         solve(machines, collect, limits, threads, request.observers, self.outcome, self.started)
 
     def _machine(
