@@ -16,6 +16,7 @@ from sklearn.svm import SVC
 from sklearn.utils.class_weight import compute_class_weight
 
 from multimargin import KernelSVM, LinearSVM
+from multimargin.kernel import training
 
 FORMULATIONS = ("crammer_singer", "weston_watkins", "one_vs_rest", "one_vs_one", "dag")
 PAIRWISE, JOINT = ("one_vs_one", "dag"), ("crammer_singer", "weston_watkins")
@@ -614,6 +615,41 @@ def test_values_that_only_float32_cannot_hold(formulation, solver):
     primal, dual = objectives(model, enormous_beside_the_diagonal(X, X), y, np.ones(len(y)))
     assert model.primal_objective_ == pytest.approx(primal, rel=1e-6)
     assert model.dual_objective_ == pytest.approx(dual, rel=1e-6)
+
+
+@pytest.mark.parametrize("formulation", JOINT)
+def test_float32_that_stalls_leaves_epochs_to_float64(formulation, monkeypatch):
+    """Large values that differ little: float32 makes no progress."""
+    X, y = blobs(3, n_samples=300)
+    ends = []
+
+    def watched(machines, collect, limits, threads, observers, outcome, started):
+        solve(machines, collect, limits, threads, observers, outcome, started)
+        ends.append((outcome.stopped_by, outcome.n_iter, limits.max_iter))
+
+    monkeypatch.setattr(training, "_PATIENCE", 20)
+    solve = training.solve
+    monkeypatch.setattr(training, "solve", watched)
+    with pytest.warns(ConvergenceWarning, match="max_iter=150 "):
+        KernelSVM(formulation, "linear", C=10.0, max_iter=150).fit(X + 100.0, y)
+    (first, epochs, _), (second, all_epochs, most) = ends
+    assert (first, second) == ("precision", "max_iter")
+    assert 20 < epochs < all_epochs == most == 150
+
+
+@pytest.mark.parametrize(("scaling", "precisions"), [(1.0, [True]), (1000.0, [False]), (1e-3, [True])])
+def test_values_beside_a_huge_bias_are_not_left_to_float32(iris, scaling, precisions, monkeypatch):
+    asked = []
+
+    def watched(*arguments, single_precision, **options):
+        asked.append(single_precision)
+        return kernel_store(*arguments, single_precision=single_precision, **options)
+
+    kernel_store = training.kernel_store
+    monkeypatch.setattr(training, "kernel_store", watched)
+    model = KernelSVM(intercept_scaling=scaling, tol=0.01, C=0.01).fit(*iris)
+    assert model.converged_
+    assert asked == precisions
 
 
 @pytest.mark.parametrize("C", [1e8, 1e10])

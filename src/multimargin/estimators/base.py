@@ -143,7 +143,7 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         try:
             yield
         except BaseException:
-            now = vars(self)
+            now = self.__dict__
             for name in [name for name in now if "callback" not in name]:  # those are for scikit-learn to tidy up
                 now.pop(name)
             now.update(before)

@@ -73,6 +73,8 @@ class KernelMachine:
         In the history.
     passes, epochs, counted : int, float, ndarray
         That it has behind it, where it goes on from duals in another precision; ``counted`` by another store.
+    patience : float
+        Epochs in which it has to halve the gap (or the violation, if that decides): else it gives up.
     """
 
     def __init__(
@@ -88,10 +90,12 @@ class KernelMachine:
         solver: str,
         tol: float,
         stopping: str,
+        patience: float,
     ):
         self.problem, self.core, self.store = problem, core, store
         self.number, self.solver, self.tol, self.stopping = number, solver, tol, stopping
         self.epochs, self.n_passes, self.counted = epochs, passes, counted
+        self.patience, self.halved, self.halved_at = patience, np.inf, epochs
         self.cancelled = False
         self.done = self.converged = False
         self.indefinite = False
@@ -146,7 +150,10 @@ class KernelMachine:
             self.converged = told.violation <= self.tol
         else:
             self.converged = told.worst_gap <= self.tol and not self.indefinite
-        self.done = self.converged or told.stuck
+        left = told.violation if self.stopping == "violation" else self.worst_gap
+        if left <= 0.5 * self.halved:
+            self.halved, self.halved_at = left, self.epochs
+        self.done = self.converged or told.stuck or self.epochs - self.halved_at > self.patience
         hits, misses, evaluations = (int(count) for count in self.counted + self.store.counts())
         return KernelRecord(
             told.violation, told.visited, self.solver, self.primal, self.dual, self.gap, hits, misses, evaluations

@@ -13,6 +13,7 @@ from multimargin.kernel.functions import USE_GAMMA, Kernel, mean_row
 
 # Numbers whose squares, and cubes of small ones, are safe in float32.
 _SMALLEST_IN_FLOAT32, _LARGEST_IN_FLOAT32 = 1e-12, 1e12
+_LARGEST_BIAS = 1e3  # beside the values that it is added to: float32 has seven digits for both
 
 
 def kernel_store(
@@ -58,14 +59,15 @@ def kernel_store(
     return _core.KernelStore.dense(_dense(kernel, X, rows, dtype), *parameters, gemm, group_begin, budget)
 
 
-def fits_float32(kernel: Kernel, X: Any) -> bool:
-    """Whether rows, parameters and values of the kernel are far from the ends of float32; refuses kernels that even
-    float64 cannot hold."""
+def fits_float32(kernel: Kernel, X: Any, bias: float) -> bool:
+    """Whether rows, parameters and values of the kernel are far from the ends of float32, and not lost beside the bias;
+    refuses kernels that even float64 cannot hold."""
     diagonal = np.abs(kernel.diagonal(X))
     entries = X.data if sp.issparse(X) else X
     largest = max(float(v) for v in (entries.max(initial=0.0), -entries.min(initial=0.0), diagonal.max(initial=0.0)))
     sizes = [largest, abs(kernel.gamma), abs(kernel.coef0)] if kernel.name in USE_GAMMA else [largest]
-    return all(size == 0 or _SMALLEST_IN_FLOAT32 < size < _LARGEST_IN_FLOAT32 for size in sizes)
+    drowned = bias > _LARGEST_BIAS * diagonal.max(initial=0.0) > 0
+    return not drowned and all(size == 0 or _SMALLEST_IN_FLOAT32 < size < _LARGEST_IN_FLOAT32 for size in sizes)
 
 
 def _dense(kernel: Kernel, X: np.ndarray, rows: np.ndarray, dtype: type) -> np.ndarray:

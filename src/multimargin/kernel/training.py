@@ -33,6 +33,7 @@ _FLOAT32_GAP = 1e-5  # smaller target gaps are beyond float32
 _SAMPLE = 128  # rows whose scores are computed again in float64
 _INDEFINITE = 1e-6  # an eigenvalue, below zero and relative to the largest one
 _ALLOWED = 0.25  # of tol, for what float32 may have changed in an objective
+_PATIENCE = 100  # epochs in which float32 has to halve the gap; else it is float64's turn
 _SHORT_WORK = 1e10  # multiply-adds of a certificate after a limit
 _EXAMPLES_OF_SMALL = 2048  # of a pair
 _EXAMPLES_OF_BATCH = 16384  # of small pairs that are trained as one
@@ -182,7 +183,7 @@ class _Training:
 
     def run(self) -> KernelTrained:
         request = self.request
-        single = request.tol >= _FLOAT32_GAP and fits_float32(request.kernel, request.X)
+        single = request.tol >= _FLOAT32_GAP and fits_float32(request.kernel, request.X, request.bias)
         start = None if request.start_duals is None else sp.csr_array(request.start_duals)[self.rows]
         try:
             # Machines in parallel have a thread each; a lone one leaves its threads to the matrix products.
@@ -298,6 +299,7 @@ class _Training:
             solver=request.solver,
             tol=request.tol,
             stopping=request.stopping,
+            patience=_PATIENCE if store.single_precision and request.solver == "block" else np.inf,
         )
 
     def _distrusted(self) -> list[int]:
