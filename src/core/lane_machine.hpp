@@ -40,9 +40,6 @@ protected:
   Index n_, lanes_, stride_;
   std::vector<double> cap_, curvature_, alpha_; // alpha: n x stride
   std::vector<double> scores_;                  // lanes x n
-
-private:
-  static constexpr double kLeastCurvature = 1e-12; // kernels that are not positive definite have worse ones
 };
 
 } // namespace mm
