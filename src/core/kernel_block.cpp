@@ -89,7 +89,7 @@ template <class T> struct KernelBlock<T>::Working {
     }
     for (std::size_t t = order.size(); t > 1; --t)
       std::swap(order[t - 1], order[block.random_.below(static_cast<std::uint32_t>(t))]);
-    Swept swept{violation.data(), 0, 0};
+    Swept swept{violation.data(), 0};
     kernels().loops<T>().sweep[static_cast<int>(block.formulation_)](x, block.square_.data(), scores.data(),
                                                                       order.data(), static_cast<Index>(order.size()),
                                                                       scale, threshold, swept);

@@ -107,7 +107,6 @@ void sweep(const KernelExamples &x, const T *K, double *scores, const std::int32
     double *const a = x.alpha + i * x.stride;
     const Solved step = Policy::solve(s, a, next, {scale * x.curvature[i], x.cap[i], x.label[i], stride}, threshold);
     out.violation[i] = step.violation;
-    out.largest = larger(out.largest, step.violation);
     if (!step.changed) continue;
     ++out.updates;
     for (Index m = 0; m < x.lanes; ++m) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "row_store.hpp"
@@ -96,10 +97,16 @@ public:
   // The same in calls of bounded work: `find`, then `compute` until it has everything. All rows that are missing are
   // computed together, some columns a call: a block of many rows reads the data less often.
   void find(const std::int32_t *i, Index count, Tile *tiles, Index stride) {
-    missing_.clear();
+    missing_.assign(groups_.size(), {});
+    if (tiny()) {
+      if (own_.empty()) compute_own();
+      for (Index s = 0; s < n_segments(); ++s)
+        for (Index r = 0; r < count; ++r) tiles[s * stride + r] = own_[static_cast<std::size_t>(s * n() + i[r])];
+      return;
+    }
     const std::vector<Index> rows = store_rows(i, count);
     for (std::size_t s = 0; s < groups_.size(); ++s)
-      missing_.push_back(store_->find(rows.data(), count, groups_[s], tiles + static_cast<Index>(s) * stride));
+      missing_[s] = store_->find(rows.data(), count, groups_[s], tiles + static_cast<Index>(s) * stride);
   }
   bool compute(Tile *tiles, Index stride) {
     double work = kWorkOfCall;
@@ -167,6 +174,26 @@ public:
   }
 
 private:
+  // Of a pair of few examples with cheap values all rows are computed at once and not stored: to look them up for the
+  // next pair would cost more.
+  static constexpr Index kTiny = 128;
+  static constexpr double kCheap = 150;
+  bool tiny() const { return n_segments() == 2 && n() <= kTiny && cost_of_value() <= kCheap; }
+  void compute_own() {
+    std::vector<std::int32_t> all(static_cast<std::size_t>(n()));
+    std::iota(all.begin(), all.end(), 0);
+    const std::vector<Index> rows = store_rows(all.data(), n());
+    for (const Index g : groups_) {
+      const auto block = std::make_shared_for_overwrite<T[]>(static_cast<std::size_t>(n() * store_->group_size(g)));
+      std::vector<T *> at;
+      for (Index r = 0; r < n(); ++r) {
+        at.push_back(block.get() + r * store_->group_size(g));
+        own_.push_back(Tile(block, at.back()));
+      }
+      store_->compute_unstored(rows.data(), n(), g, at.data());
+    }
+  }
+
   std::vector<Index> store_rows(const std::int32_t *i, Index count) const {
     std::vector<Index> rows(static_cast<std::size_t>(count));
     for (Index r = 0; r < count; ++r) rows[static_cast<std::size_t>(r)] = store_row(i[r]);
@@ -177,6 +204,7 @@ private:
   std::shared_ptr<RowStore<T>> store_;
   std::vector<Index> groups_;
   std::vector<typename RowStore<T>::Missing> missing_;
+  std::vector<Tile> own_;        // of a tiny pair
   std::vector<Index> offset_{0}; // of the groups among the local examples
 };
 

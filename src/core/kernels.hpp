@@ -100,7 +100,6 @@ struct Scanned {
 
 struct Swept {
   double *violation;          // of every example, before its step
-  double largest;
   Index updates;
 };
 

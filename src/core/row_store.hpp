@@ -85,10 +85,7 @@ public:
     if (alone)
       for (std::size_t m = 0; m < count; ++m) source_->row(missing.rows[m], begin, end, at[m]);
     else source_->block(missing.rows.data(), static_cast<Index>(count), begin, end, at.data());
-    // Exactly what the solvers take for K(x, x): norms and products differ by rounding, which a large gamma would show.
-    for (std::size_t m = 0; m < count; ++m)
-      if (const Index i = missing.rows[m]; i >= begin && i < end)
-        at[m][i - begin] = static_cast<T>(source_->diagonal()[static_cast<std::size_t>(i)]);
+    set_diagonal(missing.rows.data(), static_cast<Index>(count), begin, end, at.data());
     missing.columns = end - group_begin(missing.group);
     if (missing.columns == group_size(missing.group)) keep(missing, out);
   }
@@ -98,6 +95,16 @@ public:
     Missing missing = find(rows, count, group, out);
     compute(missing, group_size(group), out, alone);
     return static_cast<Index>(missing.rows.size());
+  }
+
+  // Tiles that are not to be stored.
+  void compute_unstored(const Index *rows, Index count, Index group, T *const *out) {
+    const Index begin = group_begin(group), end = group_begin(group + 1);
+    source_->block(rows, count, begin, end, out);
+    set_diagonal(rows, count, begin, end, out);
+    const std::lock_guard lock(mutex_);
+    counts_.misses += count;
+    counts_.evaluations += count * (end - begin);
   }
 
   bool holds(Index row, Index group) const {
@@ -115,6 +122,13 @@ private:
 
   Key key(Index row, Index group) const {
     return static_cast<Key>(row) * static_cast<Key>(n_groups()) + static_cast<Key>(group);
+  }
+
+  // Exactly what the solvers take for K(x, x): norms and products differ by rounding, which a large gamma would show.
+  void set_diagonal(const Index *rows, Index count, Index begin, Index end, T *const *out) const {
+    for (Index r = 0; r < count; ++r)
+      if (const Index i = rows[r]; i >= begin && i < end)
+        out[r][i - begin] = static_cast<T>(source_->diagonal()[static_cast<std::size_t>(i)]);
   }
 
   void keep(Missing &missing, Tile *out) {

@@ -3,8 +3,9 @@
 namespace mm {
 
 namespace {
-constexpr Index kLeastSet = 64, kMostSet = 512;
+constexpr Index kLeastSet = 64, kMostSet = 512, kWholeSet = 128; // so few examples are a set as a whole
 constexpr double kInnerReduction = 0.1; // of the violation
+constexpr double kWholeReduction = 0.01; // where the set is the whole problem
 constexpr Index kStepsOfCall = 20000;
 } // namespace
 
@@ -23,7 +24,7 @@ template <class T> void Smo<T>::select() {
   // Duals between their bounds concern each other: the set has room for all of them.
   Index between = 0;
   for (std::size_t i = 0; i < in_set.size(); ++i) between += rises(i) && falls(i);
-  const Index most = std::min(this->most_, std::max(kLeastSet, between));
+  const Index most = std::min(this->most_, this->n_ <= kWholeSet ? this->n_ : std::max(kLeastSet, between));
   // From both ends: duals that may rise with the largest v, duals that may fall with the smallest. The worst pair comes
   // first, so that every round moves something; else at most half of the set is new, and the rest are examples of the
   // last one, those farthest from rest.
@@ -81,9 +82,10 @@ template <class T> bool Smo<T>::solve() {
     a[r] = this->alpha_[i];
     v[r] = v_[i];
   }
+  const double reduction = static_cast<Index>(q) == this->n_ ? kWholeReduction : kInnerReduction;
   const Index steps = kernels().loops<T>().smo(
       this->square_.data(), this->square_ld_, static_cast<Index>(q), curvature.data(), upper.data(), lower.data(),
-      a.data(), v.data(), state.data(), kInnerReduction * (levels_.top - levels_.low), kStepsOfCall);
+      a.data(), v.data(), state.data(), reduction * (levels_.top - levels_.low), kStepsOfCall);
   for (std::size_t r = 0; r < q; ++r) {
     double &old = this->alpha_[static_cast<std::size_t>(this->set_[r])];
     const double fresh = a[r];

@@ -840,12 +840,22 @@ def test_history(iris, formulation):
 
 @every_formulation
 def test_kernel_evaluations_are_counted(digits, formulation):
-    X, y = digits[0][:400], digits[1][:400]
+    X, y = digits[0][:1000], digits[1][:1000]
     history = KernelSVM(formulation).fit(X, y).history_
     for name in ("hits", "misses", "kernel_evaluations"):
         assert np.all(np.diff(history[name]) >= 0)
-    assert 0 < history["kernel_evaluations"][-1] <= 400 * 400 * 1.1
+    assert 0 < history["kernel_evaluations"][-1] <= 1000 * 1000 * 1.1
     assert history["misses"][-1] > 0
+
+
+def test_values_of_tiny_pairs_are_not_stored(digits):
+    """Every pair of classes of m and n rows has (m + n)^2 values of its own; nothing is asked for twice."""
+    X, y = digits[0][:300], digits[1][:300]
+    history = KernelSVM("one_vs_one").fit(X, y).history_
+    size = np.bincount(y)
+    of_pairs = sum((size[i] + size[j]) ** 2 for i in range(10) for j in range(i + 1, 10))
+    assert history["kernel_evaluations"][-1] == of_pairs
+    assert history["hits"][-1] == 0
 
 
 @every_formulation
@@ -864,7 +874,7 @@ def test_history_goes_on_where_float32_is_not_enough(digits, formulation):
 
 @every_formulation
 def test_a_small_cache_costs_evaluations_and_nothing_else(digits, formulation):
-    X, y = digits[0][:600], digits[1][:600]
+    X, y = digits[0][:1000], digits[1][:1000]
     options = {"C": 10.0, "tol": 1e-6}
     large, small = (KernelSVM(formulation, cache_mb=mb, working_set=16, **options).fit(X, y) for mb in (64, 0.1))
     assert_same_optimum(large, small)
@@ -1003,7 +1013,7 @@ def test_warnings_say_that_a_kernel_is_none(formulation):
     X, y = blobs(3)
     kernels = [("sigmoid", X), (indefinite, X), ("precomputed", indefinite(X, X))]
     for kernel, rows in kernels:
-        model = KernelSVM(formulation, kernel, gamma=1.0, coef0=-1.0, max_iter=1, tol=1e-9, C=100.0)
+        model = KernelSVM(formulation, kernel, gamma=1.0, coef0=-1.0, max_iter=1, tol=1e-9, C=100.0, working_set=16)
         with pytest.warns(ConvergenceWarning, match="the kernel matrix is not positive semidefinite") as caught:
             model.fit(rows, y)
         told = float(re.search(r"that of 120 rows has the eigenvalue (-[\d.e+-]+)\)", str(caught[0].message)).group(1))
