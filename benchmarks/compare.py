@@ -18,7 +18,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.svm import LinearSVC
 from worker import Worker, best_of
 
-from multimargin import LinearSVM
+from multimargin import LinearSVM, LinearSVMCV
 
 CONTEST = Contest(run_ours, run_peer, memory_of_ours, PEERS)
 LOSSES = {"crammer_singer": ["hinge"], "weston_watkins": ["hinge"], "one_vs_rest": ["hinge", "squared_hinge"]}
@@ -116,6 +116,26 @@ def threads(options: argparse.Namespace, report: Report) -> None:
                 report.row(name, formulation, best_one, best_two, best_one / best_two, repeats, equal)
 
 
+def path(options: argparse.Namespace, report: Report) -> None:
+    """LinearSVMCV in units of one fit."""
+    report.heading("LinearSVMCV, 10 values of C and 5 folds, against one fit of the hardest C")
+    report.table("set", "threads", "hardest C", "fit s", "LinearSVMCV s", "ratio", "best C", "worst gap")
+    for name in options.sets or ("news20",):
+        for n_threads in (1, 2):
+            with Worker(load, name, options.dtype, threads=n_threads) as worker:
+                hardest, fit, whole, best, gap = worker.call(time_path, n_threads, options.repeats)
+            report.row(name, n_threads, hardest, fit, whole, whole / fit, best, f"{gap:.1e}")
+
+
+def time_path(data: Data, n_threads: int, repeats: int) -> tuple[float, float, float, float, float]:
+    """The C whose fit takes longest (one thread), its seconds, those of the path, the best C and gap; for a worker."""
+    search = LinearSVMCV(n_jobs=n_threads)
+    seconds = best_of(repeats, lambda: search.fit(data.X, data.y))
+    alone = {C: best_of(repeats, lambda C=C: LinearSVM(C=C).fit(data.X, data.y)) for C in search.Cs_}
+    hardest = max(alone, key=alone.__getitem__)
+    return hardest, alone[hardest], seconds, search.C_, float(search.gaps_.max())
+
+
 def small(options: argparse.Namespace, report: Report) -> None:
     """The bundled sets, as they are, with default parameters."""
     report.heading("Small sets, unscaled, default parameters")
@@ -171,6 +191,7 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     modes = parser.add_argument_group("instead of the comparison")
     modes.add_argument("--predict", action="store_true", help="decision_function against LinearSVC's")
     modes.add_argument("--small", action="store_true", help="small sets with default parameters")
+    modes.add_argument("--path", action="store_true", help="LinearSVMCV against one fit")
     modes.add_argument("--imports", action="store_true", help="what an import costs")
     modes.add_argument(
         "--threads",
@@ -193,7 +214,8 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     options = parsed()
     report = Report(options.output, PEERS.values())
-    modes = [predict] * options.predict + [small] * options.small + [imports] * options.imports
+    modes = [predict] * options.predict + [small] * options.small
+    modes += [imports] * options.imports + [path] * options.path
     if options.threads == 0:
         modes.append(threads)
         options.threads = 1

@@ -8,9 +8,10 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "KernelSVM": "multimargin.estimators.kernel_svm",
     "LinearSVM": "multimargin.estimators.linear_svm",
+    "LinearSVMCV": "multimargin.estimators.linear_svm_cv",
 }
 
-__all__ = ["KernelSVM", "LinearSVM", "__version__"]
+__all__ = ["KernelSVM", "LinearSVM", "LinearSVMCV", "__version__"]
 
 
 def __getattr__(name: str) -> object:

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
-from multimargin import LinearSVM
+from multimargin import LinearSVM, LinearSVMCV
 
 FORMULATIONS = ("crammer_singer", "weston_watkins", "one_vs_rest", "one_vs_one", "dag")
 LOSSES = ("hinge", "squared_hinge")
@@ -39,6 +39,10 @@ INSTANCES = [LinearSVM(formulation, loss, **TIGHT[loss]) for formulation in FORM
         {"n_jobs": 2, "formulation": "one_vs_rest"},
         {"n_jobs": 2, "formulation": "one_vs_one"},
     )
+]
+CROSS_VALIDATED = [
+    LinearSVMCV(Cs=[1.0], cv=2, tol=1e-10),
+    LinearSVMCV(Cs=[0.5, 1.0], cv=2, tol=1e-10, formulation="one_vs_rest", n_jobs=2),
 ]
 # Instances that scikit-learn's own estimators cannot pass one check with either.
 WITHOUT_CHECKS = [
@@ -73,7 +77,7 @@ def array_api(monkeypatch):
 
 
 @unconverged_is_fine
-@parametrize_with_checks(INSTANCES)
+@parametrize_with_checks(INSTANCES + CROSS_VALIDATED)
 def test_estimator_checks(estimator, check, array_api):
     check(estimator)
 

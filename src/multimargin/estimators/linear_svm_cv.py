@@ -1,0 +1,229 @@
+"""LinearSVMCV: a LinearSVM whose C is chosen by cross-validation along a path."""
+
+from __future__ import annotations
+
+import warnings
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from inspect import signature
+from numbers import Integral
+from threading import Event
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight
+
+from multimargin.estimators.linear_svm import LinearSVM
+from multimargin.estimators.parameters import SMALLEST_C, check_number, n_threads
+
+_FIRST_C, _LAST_C = 1e-3, 1e3  # of the default grid
+
+
+class LinearSVMCV(LinearSVM):
+    """:class:`LinearSVM` with ``C`` chosen by cross-validation.
+
+    For every fold the values of C are taken in ascending order, each fit starting from the duals of the last one,
+    scaled to the new C; folds run in parallel. Every fit is certified to ``tol`` as any other. Then a model is trained
+    on all rows with the C of the best mean score (the smallest, if there are several).
+
+    Parameters
+    ----------
+    Cs : int or array
+        Values of C to try. An integer is that many from 1e-3 to 1e3, evenly spaced in their logarithms.
+    cv : int, splitter or iterable
+        Folds, as in scikit-learn: an integer is that many stratified folds, not shuffled.
+    scoring : str, callable or None
+        What is to be large, as in scikit-learn; None is accuracy.
+    formulation, loss, solver, tol, stopping, max_iter, time_limit, fit_intercept, intercept_scaling, class_weight, \
+shrinking, cooling, n_jobs, random_state, verbose, callbacks, decision_function_shape, break_ties, solver_options
+        As in :class:`LinearSVM`. ``max_iter`` and ``time_limit`` are those of every single fit, ``verbose`` and
+        ``callbacks`` are for the last one, on all rows. ``n_jobs`` threads train the folds, then the model.
+
+    Attributes
+    ----------
+    C_ : float
+        The best C.
+    Cs_ : ndarray of shape (n_Cs,)
+        Values that were tried, in ascending order.
+    scores_ : ndarray of shape (n_folds, n_Cs)
+        Of the rows held out.
+    gaps_ : ndarray of shape (n_folds, n_Cs)
+        The certified relative duality gap (the worst of the machines) of every fit.
+    epochs_ : ndarray of shape (n_folds, n_Cs)
+        Epochs that every fit took from where the last one had ended.
+    best_score_ : float
+        Mean score of ``C_`` over the folds.
+    and all those of :class:`LinearSVM`, of the model trained on all rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from multimargin import LinearSVMCV
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LinearSVMCV(Cs=[0.01, 0.1, 1.0], cv=5).fit(X, y)
+    >>> model.C_ in model.Cs_, model.scores_.shape, bool(model.best_score_ > 0.95)
+    (True, (5, 3), True)
+    """
+
+    probability = False
+    warm_start = False
+
+    def __init__(
+        self,
+        Cs=10,
+        cv=5,
+        *,
+        scoring=None,
+        formulation="crammer_singer",
+        loss="hinge",
+        solver="auto",
+        tol=1e-3,
+        stopping="gap",
+        max_iter=1000,
+        time_limit=None,
+        fit_intercept=True,
+        intercept_scaling=1.0,
+        class_weight=None,
+        shrinking=True,
+        cooling=True,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+        callbacks=None,
+        decision_function_shape="ovr",
+        break_ties=False,
+        solver_options=None,
+    ):
+        self.Cs = Cs
+        self.cv = cv
+        self.scoring = scoring
+        self.formulation = formulation
+        self.loss = loss
+        self.solver = solver
+        self.tol = tol
+        self.stopping = stopping
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.shrinking = shrinking
+        self.cooling = cooling
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.solver_options = solver_options
+
+    @property
+    def C(self) -> float:  # type: ignore[override]
+        """The C of the model that is trained on all rows."""
+        return self.C_
+
+    @property
+    def partial_fit(self):
+        """Not here: to choose C, all rows must be there."""
+        raise AttributeError("LinearSVMCV has no partial_fit: choose C on the rows at hand, then use LinearSVM")
+
+    def fit(self, X, y, sample_weight=None, groups=None):
+        """Choose C, and train with it on all rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in :class:`LinearSVM`. Weights count in training and, where ``scoring`` takes them, in the scores.
+        groups : array of shape (n_samples,) or None
+            For splitters that keep groups together.
+
+        Returns
+        -------
+        self
+        """
+        values = self._grid()
+        of_fold = {name: value for name, value in self.get_params(deep=False).items() if name not in _OWN}
+        LinearSVM(**of_fold)._check()
+        scorer = check_scoring(self, scoring=self.scoring)
+        rows, labels = self._validated(X, y, reset=True)
+        check_classification_targets(labels)
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, dtype=np.float64)
+        folds = list(check_cv(self.cv, labels, classifier=True).split(rows, labels, groups))
+        threads = n_threads(self.n_jobs)
+        of_fold |= {"n_jobs": max(1, threads // len(folds)), "verbose": 0}
+        stop = Event()
+
+        def path(fold: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+            train, test = fold
+            weight = None if weights is None else weights[train]
+            weighting = {} if weights is None or not _accepts_weights(scorer) else {"sample_weight": weights[test]}
+            learnt, held_out = ((rows[part], labels[part]) for part in (train, test))
+            model = LinearSVM(**of_fold | {"warm_start": True, "callbacks": [lambda record: stop.is_set()]})
+            told = np.full((3, len(values)), np.nan)
+            for j, C in enumerate(values):
+                if not stop.is_set():
+                    model.set_params(C=C).fit(*learnt, weight)
+                    told[:, j] = scorer(model, *held_out, **weighting), model.worst_gap_, model.n_iter_
+            return told
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            results = np.array(_in_threads(path, folds, threads, stop))
+        self.Cs_ = values
+        self.scores_, self.gaps_ = results[:, 0], results[:, 1]
+        self.epochs_ = results[:, 2].astype(np.int64)
+        means = self.scores_.mean(axis=0)
+        best = int(means.argmax())
+        self.C_, self.best_score_ = float(values[best]), float(means[best])
+        short = int((self.gaps_ > self.tol).sum()) if self.stopping == "gap" else 0
+        if short:
+            warnings.warn(
+                f"{short} of the {self.gaps_.size} fits of LinearSVMCV did not reach tol={self.tol:g} (gaps_ has their "
+                f"gaps, the largest is {self.gaps_.max():.2g}): raise max_iter or time_limit, leave out the largest of "
+                "Cs, or scale the features",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return super().fit(X, y, sample_weight)
+
+    def _grid(self) -> np.ndarray:
+        if isinstance(self.Cs, Integral | bool):
+            check_number("Cs", self.Cs, at_least=1, integer=True)
+            return np.geomspace(_FIRST_C, _LAST_C, int(self.Cs))
+        try:
+            values = np.unique(np.asarray(self.Cs, dtype=np.float64).ravel())
+        except (TypeError, ValueError):
+            raise TypeError(f"Cs must be an integer or an array of numbers, got {self.Cs!r}") from None
+        if not len(values) or not np.isfinite(values).all() or values[0] < SMALLEST_C:
+            raise ValueError(f"Cs must be finite numbers of at least {SMALLEST_C}, got {self.Cs!r}")
+        return values
+
+
+# Parameters that a fit of one C does not have.
+_OWN = ("Cs", "cv", "scoring", "callbacks")
+
+
+def _accepts_weights(scorer: Any) -> bool:
+    asked = getattr(scorer, "_accept_sample_weight", None)  # of scikit-learn's scorers
+    return asked() if asked else "sample_weight" in signature(scorer).parameters
+
+
+def _in_threads(work: Any, items: list, threads: int, stop: Event) -> list:
+    """``work`` of every item, in order. An error or Ctrl-C sets ``stop``, waits for those that run, and is raised."""
+    if threads == 1 or len(items) == 1:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(min(threads, len(items))) as pool:
+        futures = [pool.submit(work, item) for item in items]
+        try:
+            finished, _ = wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            stop.set()
+            for future in futures:
+                future.cancel()
+    for future in finished:
+        if error := future.exception():
+            raise error
+    return [future.result() for future in futures]

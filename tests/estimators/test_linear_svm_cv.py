@@ -1,0 +1,209 @@
+"""LinearSVMCV: the same choice as a grid search over LinearSVM, for less work."""
+
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
+from sklearn.preprocessing import StandardScaler
+
+from multimargin import LinearSVM, LinearSVMCV
+
+FORMULATIONS = ("crammer_singer", "weston_watkins", "one_vs_rest", "one_vs_one", "dag")
+CS = [1e-3, 1e-2, 0.1, 1.0]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:600] / 16, y[:600]
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    return StandardScaler().fit_transform(X), y
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_same_choice_as_a_grid_search(digits, formulation, loss):
+    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    model = LinearSVMCV(CS, folds, formulation=formulation, loss=loss, tol=1e-5).fit(*digits)
+    search = GridSearchCV(LinearSVM(formulation, loss, tol=1e-5), {"C": CS}, cv=folds).fit(*digits)
+    expected = [search.cv_results_[f"split{fold}_test_score"] for fold in range(3)]
+    np.testing.assert_allclose(model.scores_, expected, atol=1.5 / 200)  # a row on the edge
+    assert search.best_params_["C"] == model.C_
+    np.testing.assert_array_equal(model.coef_, search.best_estimator_.coef_)
+    assert model.best_score_ == pytest.approx(model.scores_.mean(axis=0).max())
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_every_fit_is_certified(digits, formulation):
+    model = LinearSVMCV(CS, cv=3, formulation=formulation).fit(*digits)
+    assert model.gaps_.shape == model.epochs_.shape == model.scores_.shape == (3, 4)
+    assert np.all(model.gaps_ <= 1e-3)
+    assert np.all(model.gaps_ >= 0)
+    assert model.dual_gap_ <= 1e-3
+
+
+def test_the_path_starts_from_the_last_fit(digits):
+    X, y = digits
+    Cs = np.geomspace(0.5, 1.0, 6)
+    folds = StratifiedKFold(2)
+    model = LinearSVMCV(Cs, folds, solver="sdm").fit(X, y)
+    for fold, (train, _) in enumerate(folds.split(X, y)):
+        cold = [LinearSVM(C=C, solver="sdm").fit(X[train], y[train]).n_iter_ for C in Cs]
+        assert model.epochs_[fold, 0] == cold[0]
+        assert model.epochs_[fold].sum() < 0.8 * sum(cold)
+
+
+def test_default_grid_and_order(iris):
+    model = LinearSVMCV(4, tol=1e-2).fit(*iris)
+    np.testing.assert_allclose(model.Cs_, [1e-3, 1e-1, 1e1, 1e3])
+    assert model.scores_.shape == (5, 4)
+    unsorted = LinearSVMCV([1.0, 0.1, 1.0], tol=1e-2).fit(*iris)
+    np.testing.assert_array_equal(unsorted.Cs_, [0.1, 1.0])
+
+
+def test_of_equal_scores_the_smallest_c(iris):
+    X, y = iris
+    model = LinearSVMCV([1.0, 1.0001], cv=3).fit(X, y)
+    assert model.scores_[:, 0].mean() == model.scores_[:, 1].mean()
+    assert model.C_ == 1.0
+
+
+@pytest.mark.parametrize("formulation", ["crammer_singer", "one_vs_rest"])
+def test_threads_change_nothing(digits, formulation):
+    options = {"Cs": CS, "cv": 4, "formulation": formulation}
+    one, two = (LinearSVMCV(n_jobs=n, **options).fit(*digits) for n in (1, 2))
+    np.testing.assert_array_equal(one.scores_, two.scores_)
+    np.testing.assert_allclose(one.gaps_, two.gaps_, rtol=1e-6)  # BLAS rounds by where arrays begin in memory
+    assert one.C_ == two.C_
+
+
+def test_containers_and_types(iris):
+    X, y = iris
+    dense = LinearSVMCV(CS, cv=3, tol=1e-6).fit(X, y)
+    sparse = LinearSVMCV(CS, cv=3, tol=1e-6).fit(sp.csr_array(X), y)
+    single = LinearSVMCV(CS, cv=3, tol=1e-6).fit(X.astype(np.float32), y)
+    np.testing.assert_allclose(dense.scores_, sparse.scores_)
+    np.testing.assert_allclose(dense.scores_, single.scores_)
+    names = ["a", "b", "c", "d"]
+    frame = LinearSVMCV(CS, cv=3, tol=1e-6).fit(pd.DataFrame(X, columns=names), np.array(["x", "y", "z"])[y])
+    assert list(frame.feature_names_in_) == names
+    assert list(frame.classes_) == ["x", "y", "z"]
+    np.testing.assert_array_equal(frame.coef_, dense.coef_)
+
+
+def test_weights_count_in_training_and_scores(iris):
+    X, y = iris
+    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    weight = np.random.default_rng(0).integers(0, 3, size=len(y)).astype(float)
+    model = LinearSVMCV(CS, folds, tol=1e-6).fit(X, y, sample_weight=weight)
+    for fold, (train, test) in enumerate(folds.split(X, y)):
+        for j, C in enumerate(CS):
+            alone = LinearSVM(C=C, tol=1e-6).fit(X[train], y[train], weight[train])
+            assert model.scores_[fold, j] == pytest.approx(alone.score(X[test], y[test], weight[test]), abs=2.5 / 50)
+    unweighted = LinearSVMCV(CS, folds, tol=1e-6, scoring=lambda m, X, y: m.score(X, y)).fit(X, y, sample_weight=weight)
+    assert not np.array_equal(model.scores_, unweighted.scores_)
+    np.testing.assert_allclose(unweighted.scores_ * 50, np.round(unweighted.scores_ * 50), atol=1e-9)
+
+
+def test_groups_stay_together(iris):
+    X, y = iris
+    groups = np.arange(len(y)) % 7
+    model = LinearSVMCV(CS, GroupKFold(3)).fit(X, y, groups=groups)
+    assert model.scores_.shape == (3, 4)
+    with pytest.raises(ValueError, match="groups"):
+        LinearSVMCV(CS, GroupKFold(3)).fit(X, y)
+
+
+def test_scoring(digits):
+    model = LinearSVMCV(CS, cv=3, scoring="f1_macro").fit(*digits)
+    folds = StratifiedKFold(3)
+    train, test = next(folds.split(*digits))
+    single = LinearSVM(C=CS[0]).fit(digits[0][train], digits[1][train])
+    assert model.scores_[0, 0] == get_scorer("f1_macro")(single, digits[0][test], digits[1][test])
+
+
+def test_fits_that_do_not_converge_are_counted_in_one_warning(digits):
+    with pytest.warns(ConvergenceWarning) as caught:
+        LinearSVMCV([1.0, 100.0], cv=3, max_iter=1, solver="sdm").fit(*digits)
+    messages = [str(warning.message) for warning in caught]
+    assert len(messages) == 2  # that of the folds, that of the model
+    assert "6 of the 6 fits" in messages[0]
+    assert "max_iter" in messages[0]
+    assert "max_iter=1" in messages[1]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_error_ends_all_folds(digits, n_jobs):
+    before = threading.active_count()
+    scored = []
+
+    def fail_once(model, X, y):
+        scored.append(model.C)
+        if len(scored) == 5:
+            raise LookupError("mine")
+        return 0.0
+
+    with pytest.raises(LookupError, match="mine"):
+        LinearSVMCV(np.geomspace(1e-3, 1e-2, 200), cv=4, n_jobs=n_jobs, scoring=fail_once).fit(*digits)
+    assert len(scored) < 200  # of the 800 fits; other folds have ended before their time
+    assert threading.active_count() == before
+
+
+def test_callbacks_see_the_last_fit_only(iris):
+    records = []
+    model = LinearSVMCV(CS, cv=3, callbacks=[records.append]).fit(*iris)
+    assert len(records) == len(model.history_)
+
+
+def test_it_is_a_linear_svm(iris):
+    X, y = iris
+    model = LinearSVMCV(CS, cv=3).fit(X, y)
+    alone = LinearSVM(C=model.C_).fit(X, y)
+    np.testing.assert_array_equal(model.decision_function(X), alone.decision_function(X))
+    np.testing.assert_array_equal(model.label_doubt().toarray(), alone.label_doubt().toarray())
+    assert not hasattr(model, "partial_fit")
+    assert "C" not in model.get_params()
+    assert not [name for name in vars(clone(model)) if name.endswith("_")]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"Cs": 0}, ValueError, "Cs must be finite and at least 1"),
+        ({"Cs": []}, ValueError, "Cs must be finite numbers"),
+        ({"Cs": [0.0, 1.0]}, ValueError, "Cs must be finite numbers of at least"),
+        ({"Cs": [1.0, np.inf]}, ValueError, "Cs must be finite numbers"),
+        ({"Cs": "many"}, TypeError, "Cs must be an integer or an array of numbers, got 'many'"),
+        ({"Cs": True}, TypeError, "Cs must be an integer"),
+        ({"formulation": "cs"}, ValueError, "did you mean 'crammer_singer'"),
+        ({"tol": -1.0}, ValueError, "tol must be"),
+        ({"scoring": "nonsense"}, ValueError, "scoring"),
+        ({"cv": 1}, ValueError, "n_splits"),
+    ],
+)
+def test_bad_parameters(iris, options, error, words):
+    with pytest.raises(error, match=words):
+        LinearSVMCV(**options).fit(*iris)
+
+
+def test_bad_data(iris):
+    X, y = iris
+    with pytest.raises(ValueError, match="only one class"):
+        LinearSVMCV().fit(X, np.zeros(len(y)))
+    with pytest.raises(ValueError, match="NaN"):
+        LinearSVMCV().fit(np.where(X > 2, np.nan, X), y)
+    with pytest.raises(ValueError, match="continuous"):
+        LinearSVMCV().fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="must not be negative"):
+        LinearSVMCV().fit(X, y, sample_weight=-np.ones(len(y)))
