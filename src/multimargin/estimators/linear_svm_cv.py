@@ -121,7 +121,7 @@ shrinking, cooling, n_jobs, random_state, verbose, callbacks, decision_function_
         self.solver_options = solver_options
 
     @property
-    def C(self) -> float:  # type: ignore[override]
+    def C(self) -> float:
         """The C of the model that is trained on all rows."""
         return self.C_
 
