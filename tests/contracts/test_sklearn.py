@@ -97,7 +97,9 @@ def test_other_estimator_checks(estimator, check, array_api):
     check(estimator)
 
 
-@pytest.mark.parametrize("estimator", [*INSTANCES, *(estimator for estimator, _ in WITHOUT_CHECKS)], ids=repr)
+@pytest.mark.parametrize(
+    "estimator", [*INSTANCES, *CROSS_VALIDATED, *(estimator for estimator, _ in WITHOUT_CHECKS)], ids=repr
+)
 def test_no_check_got_lost(estimator):
     assert sum(1 for _ in estimator_checks_generator(estimator)) >= CHECKS_OF_SKLEARN_1_9
 

@@ -190,7 +190,7 @@ shrinking, cooling, n_jobs, random_state, verbose, callbacks, decision_function_
         return super().fit(X, y, sample_weight)
 
     def _grid(self) -> np.ndarray:
-        if isinstance(self.Cs, Integral | bool):
+        if isinstance(self.Cs, Integral):
             check_number("Cs", self.Cs, at_least=1, integer=True)
             return np.geomspace(_FIRST_C, _LAST_C, int(self.Cs))
         try:
