@@ -15,7 +15,7 @@ $(VENV)/pip.stamp:
 
 $(VENV)/demo.stamp: $(VENV)/pip.stamp $(SOURCES)
 	@echo "Compiling and installing multimargin (a minute or two)"
-	$(BIN)/python -m pip install --quiet ".[progress]"
+	$(BIN)/python -m pip install --quiet ".[cli,plot]"
 	touch $@
 
 $(VENV)/test.stamp: $(VENV)/pip.stamp $(SOURCES)
