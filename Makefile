@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.py' -o -name '*.pyi' -o -name '*.hpp' -o -name '*.cpp') CMakeLists.txt pyproject.toml
 
-.PHONY: demo test bench lint clean
+.PHONY: demo test bench lint docs clean
 
 # One stamp for each set of extras: the package is built and installed anew when a source changed.
 $(VENV)/pip.stamp:
@@ -31,6 +31,10 @@ $(VENV)/bench.stamp: $(VENV)/pip.stamp $(SOURCES)
 	$(BIN)/python -m pip install --quiet ".[bench]"
 	touch $@
 
+$(VENV)/docs.stamp: $(VENV)/pip.stamp $(SOURCES)
+	$(BIN)/python -m pip install --quiet ".[docs]"
+	touch $@
+
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/demo.py
 
@@ -46,5 +50,9 @@ lint: $(VENV)/lint.stamp
 	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
 
+docs: $(VENV)/docs.stamp
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) build docs/_build docs/gallery docs/generated

@@ -1,0 +1,41 @@
+"""How the documentation is built: ``make docs``."""
+
+import multimargin
+
+project = "multimargin"
+author = "The multimargin developers"
+copyright = author
+version = release = multimargin.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/*.md5", "gallery/*.zip"]
+nitpicky = False
+
+html_theme = "furo"
+html_title = f"multimargin {release}"
+
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 4
+
+autosummary_generate = True
+autodoc_default_options = {"members": True, "inherited-members": True, "exclude-members": "set_fit_request"}
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples/gallery",
+    "gallery_dirs": "gallery",
+    "download_all_examples": False,
+    "show_memory": False,
+    "min_reported_time": 1000,
+    "abort_on_example_error": True,
+    "within_subsection_order": "FileNameSortKey",
+    "copyfile_regex": r".*\.rst",
+}
