@@ -1,11 +1,17 @@
-"""The Python blocks of README.md and of the pages in docs/ run, in their order, and print what stands below them."""
+"""The blocks of README.md and of the pages in docs/ run, in their order, and print what stands below them.
+
+``python`` and ``sh`` blocks of a page share a folder, the former their names too; a ``text`` block is what was printed.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import math
+import os
 import re
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -24,8 +30,38 @@ def blocks(page: Path) -> list[tuple[str, str, int]]:
     return [
         (match[1], match[2], content[: match.start()].count("\n") + 1)
         for match in BLOCK.finditer(content)
-        if match[1] in ("python", "text")
+        if match[1] in ("python", "sh", "text")
     ]
+
+
+def run_python(text: str, page: Path, line: int, names: dict) -> str:
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        exec(compile("\n" * line + text, str(page), "exec"), names)
+    return output.getvalue()
+
+
+def run_shell(text: str, page: Path, line: int, programs: Path) -> str:
+    env = os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-ec", text], env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, f"{page.name}, line {line}: exit code {done.returncode}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture
+def programs(tmp_path) -> Path:
+    """A folder with ``multimargin`` and ``python`` as they are here, whatever PATH says."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    starts = {
+        "python": f'exec "{sys.executable}" "$@"\n',
+        "multimargin": f'exec "{sys.executable}" -m multimargin "$@"\n',
+    }
+    for name, start in starts.items():
+        (folder / name).write_text("#!/bin/sh\n" + start)
+        (folder / name).chmod(0o755)
+    return folder
 
 
 def same(printed: str, shown: str) -> bool:
@@ -37,18 +73,16 @@ def same(printed: str, shown: str) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_blocks_run_and_print_what_is_shown(page, tmp_path, monkeypatch):
+def test_blocks_run_and_print_what_is_shown(page, tmp_path, programs, monkeypatch):
     monkeypatch.chdir(tmp_path)
     matplotlib.use("agg")
     names: dict = {"__name__": page.stem}
     printed = None
     for language, text, line in blocks(page):
         if language == "python":
-            output = io.StringIO()
-            with contextlib.redirect_stdout(output), warnings.catch_warnings():
-                warnings.simplefilter("ignore", ResourceWarning)
-                exec(compile("\n" * line + text, str(page), "exec"), names)
-            printed = output.getvalue()
+            printed = run_python(text, page, line, names)
+        elif language == "sh":
+            printed = run_shell(text, page, line, programs)
         elif printed is not None:
             assert same(printed, text), f"{page.name}, line {line}: shown\n{text}\nprinted\n{printed}"
             printed = None
