@@ -15,6 +15,7 @@ extensions = [
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
+templates_path = ["_templates"]
 exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/*.md5", "gallery/*.zip"]
 nitpicky = False
 
@@ -25,7 +26,11 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
 
 autosummary_generate = True
-autodoc_default_options = {"members": True, "inherited-members": True, "exclude-members": "set_fit_request"}
+autodoc_default_options = {
+    "members": True,
+    "inherited-members": "BaseEstimator, ClassifierMixin, LinearClassifierMixin",
+    "exclude-members": "get_metadata_routing, set_fit_request, set_partial_fit_request, set_score_request",
+}
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 
