@@ -23,6 +23,8 @@ _KAPPA = 0.6
 _SHRUNK_EFFORT = 5.0  # paper 000: shrunk loops may cost five full ones
 _SHRUNK_EFFORT_ACCELERATED = 0.5
 _REST_SHARE = 1.0  # accelerated: examples with a violation below the mean wait for the next full pass
+# Accelerated lanes start with this tolerance: below a larger one, full passes over all examples come too soon.
+_TOLERANCE_OF_LANES = 0.01
 # Epochs between certificates that nothing else asks for: estimates can be far too high, and Ctrl-C shall find one.
 _CERTIFY_EVERY = 25.0
 # float32 cannot see smaller violations than this; nor is it used for smaller target gaps or odd scales.
@@ -80,6 +82,8 @@ class SequentialDual:
         self.certify_below = self._first_certificate(machine)
         if warm:
             machine.rebuild(self.weights)
+        if self.options.accelerated and machine.problem.separable and self.stopping == "gap":
+            self.tolerance = min(self.tolerance, _TOLERANCE_OF_LANES)
         if self.options.accelerated and len(norm):
             self.weights.set_kappa(_KAPPA * sqrt(float(np.mean(machine.examples.cap * norm))))
 
