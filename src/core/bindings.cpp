@@ -151,6 +151,7 @@ mm::Formulation formulation_of(const std::string &name) {
 NB_MODULE(_core, m) {
   m.doc() = "The compiled core of multimargin.";
   define_kernel_machines(m);
+  define_svmlight(m);
   m.def("instruction_sets", &mm::instruction_sets, "Instruction sets that this processor runs.");
   m.def("instruction_set", &mm::instruction_set, "The instruction set in use.");
   m.def("use_instruction_set", &mm::use_instruction_set, "name"_a, "Force one; False when it is not available.");

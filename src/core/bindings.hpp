@@ -37,3 +37,4 @@ template <class T> std::vector<T> copied(const In<T> &array) { return {array.dat
 mm::Formulation formulation_of(const std::string &name);
 
 void define_kernel_machines(nb::module_ &m);
+void define_svmlight(nb::module_ &m);
