@@ -31,13 +31,7 @@ def _open_gzip(packed: Any) -> gzip.GzipFile:
 
 
 _COMPRESSIONS = (
-    _Compression(
-        "gzip",
-        ".gz",
-        b"\x1f\x8b",
-        lambda packed: gzip.GzipFile(fileobj=packed, mode="rb"),
-        lambda: zlib.compressobj(6, wbits=31),
-    ),
+    _Compression("gzip", ".gz", b"\x1f\x8b", _open_gzip, partial(zlib.compressobj, wbits=31)),
     _Compression("bzip2", ".bz2", b"BZh", bz2.BZ2File, bz2.BZ2Compressor),
     _Compression("xz", ".xz", b"\xfd7zXZ\x00", lzma.LZMAFile, lzma.LZMACompressor),
 )

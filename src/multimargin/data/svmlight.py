@@ -87,11 +87,18 @@ def read_svmlight(
     """
     if np.dtype(dtype) not in (np.float32, np.float64):
         raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
-    if zero_based not in (True, False, "auto"):
+    if not (isinstance(zero_based, bool | np.bool_) or zero_based == "auto"):
         raise ValueError(f"zero_based must be True, False or 'auto', got {zero_based!r}")
     if n_features is not None and not (isinstance(n_features, Integral) and 1 <= n_features <= _MOST_FEATURES):
         raise ValueError(f"n_features must be None or a whole number of at least 1, got {n_features!r}")
-    request = _Request(name_of(path), n_features, np.dtype(dtype), zero_based, query_id, _n_threads(n_jobs))
+    request = _Request(
+        name_of(path),
+        n_features,
+        np.dtype(dtype),
+        zero_based if zero_based == "auto" else bool(zero_based),
+        query_id,
+        _n_threads(n_jobs),
+    )
     try:
         text = np.frombuffer(read_bytes(path), np.uint8)
     except CompressionError as error:
