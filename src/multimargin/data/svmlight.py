@@ -184,8 +184,8 @@ class _Arrays:
     def __init__(self, parts: list[_Part], request: _Request, index_dtype: type):
         rows, entries = parts[-1].first_row + parts[-1].rows, parts[-1].first_entry + parts[-1].entries
         self.data = np.empty(entries, request.dtype)
-        self.indices = np.empty(entries, index_dtype)
-        self.row_end = np.empty(rows, index_dtype)
+        self.indices: np.ndarray = np.empty(entries, index_dtype)
+        self.row_end: np.ndarray = np.empty(rows, index_dtype)
         self.labels = np.empty(rows)
         self.query_ids = np.empty(rows if request.query_id else 0, np.int64)
 
@@ -250,7 +250,8 @@ def _read(text: np.ndarray, request: _Request, part_bytes: int) -> tuple:
     if zero_based == "auto":  # taken as one-based so far; without entries it does not matter
         zero_based = any(part.has_index_zero for part in read)
         if zero_based:
-            arrays.indices += 1
+            for begin in range(0, len(arrays.indices), _PART_BYTES):
+                arrays.indices[begin : begin + _PART_BYTES] += 1
     largest = max(part.largest_index for part in read)
     needed = max(1, largest + (1 if zero_based else 0))
     n_features = needed if request.n_features is None else int(request.n_features)
@@ -335,7 +336,8 @@ def _n_threads(n_jobs: Any) -> int:
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
         raise ValueError(f"n_jobs must be None, which is one thread, or a whole number other than 0, got {n_jobs!r}")
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return int(n_jobs) if n_jobs > 0 else max(1, processors + 1 + int(n_jobs))
+    asked = int(n_jobs)
+    return asked if asked > 0 else max(1, processors + 1 + asked)
 
 
 def _matrix(X: Any) -> Any:
