@@ -7,8 +7,6 @@ namespace mm {
 
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 // Whether a number that no double holds is too large, rather than too small: by the decimal exponent of its first
 // digit that is not 0.
 bool is_large(const char *p, const char *end) {

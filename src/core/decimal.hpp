@@ -60,6 +60,8 @@ inline constexpr double exact_power_of_ten[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e
                                                 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 inline constexpr std::uint64_t small_power_of_ten[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000};
 
+inline bool is_digit(char c) { return static_cast<unsigned char>(c - '0') < 10; }
+
 inline std::uint64_t load_eight(const char *p) {
   std::uint64_t bytes;
   std::memcpy(&bytes, p, 8);

@@ -17,7 +17,6 @@ namespace {
 constexpr std::ptrdiff_t most_digits = 18; // of an index: it cannot overflow then
 constexpr std::ptrdiff_t lookahead = 8;
 
-inline bool is_digit(char c) { return static_cast<unsigned char>(c - '0') < 10; }
 inline bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f'; }
 inline bool ends_token(char c) { return is_blank(c) || c == '\n' || c == '#'; }
 
@@ -82,7 +81,7 @@ private:
     case Decimal::not_a_number: break;
     }
     if (std::find(p, after, ':') != after) return fault(SvmlightFault::label_is_missing, p);
-    const bool several = is_digit(*p) && std::find(p, after, ',') != after;
+    const bool several = (is_digit(*p) || *p == '-' || *p == '+') && std::find(p, after, ',') != after;
     return fault(several ? SvmlightFault::several_labels : SvmlightFault::label_is_no_number, p);
   }
 
