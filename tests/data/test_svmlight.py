@@ -15,7 +15,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from multimargin.data import svmlight
 from multimargin.data.svmlight import SvmlightFormatError, read_svmlight
-from tests.data.texts import DTYPES, assert_same, random_matrix, read
+from tests.data.texts import DTYPES, assert_same, fast, random_matrix, read
 
 # The arrays of scikit-learn
 
@@ -128,6 +128,7 @@ def test_n_features_beyond_int32_gives_int64():
 # Parts and threads
 
 
+@fast
 @given(st.integers(0, 2**32), st.integers(1, 400), st.integers(1, 3))
 def test_parts_and_threads_change_nothing(seed, part_bytes, n_threads):
     rng = np.random.default_rng(seed)
@@ -336,7 +337,7 @@ def test_bad_options(options, message):
 DAMAGE = (b":", b"\n", b"9" * 20, b"#", b" ", b"-", b".", b"e", b"\x00", b"qid:")
 
 
-@settings(max_examples=300)
+@settings(fast, max_examples=300)
 @given(st.data())
 def test_damage_is_an_error_or_arrays_but_never_a_crash(data):
     text = bytearray(b"1 qid:3 1:0.25 17:-3e5 # c\n\n-1 2:12345678.87654321 3:4\r\n2.5\n+3 1:1 1000:7")
@@ -367,6 +368,7 @@ def test_damage_is_an_error_or_arrays_but_never_a_crash(data):
     assert len(set(results)) == 1
 
 
+@fast
 @given(st.binary(max_size=200))
 def test_bytes_of_any_kind_never_crash(content):
     try:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.data.texts import finite, read
+from tests.data.texts import fast, finite, read
 
 
 def values_of(texts, dtype=np.float64):
@@ -24,6 +24,7 @@ def assert_exact(texts):
     assert values_of(small, np.float32).tobytes() == single.tobytes()
 
 
+@fast
 @given(finite)
 @example(5e-324)
 @example(2.2250738585072014e-308)
@@ -33,6 +34,7 @@ def test_every_way_to_write_a_float_is_read_exactly(x):
     assert_exact([way for way in ways if math.isfinite(float(way))])
 
 
+@fast
 @given(st.integers(0, 10**22), st.integers(-80, 80), st.integers(0, 25), st.sampled_from(["", "+", "-"]))
 def test_every_decimal_is_read_exactly(number, exponent, point, sign):
     digits = str(number).rjust(point + 1, "0")
@@ -40,6 +42,7 @@ def test_every_decimal_is_read_exactly(number, exponent, point, sign):
     assert_exact([f"{sign}{digits[:split]}.{digits[split:]}e{exponent}", f"{sign}{digits[:split]}.{digits[split:]}"])
 
 
+@fast
 @given(finite.filter(lambda x: 1e-300 < abs(x) < 1e300), st.sampled_from([-1, 0, 1]))
 @example(0.5, 0)
 @example(9007199254740992.0, 0)
@@ -51,6 +54,17 @@ def test_ties_are_read_exactly(x, side):
         middle = (Decimal(x) + Decimal(math.nextafter(x, math.inf))) / 2
         beside = middle * (1 + side * Decimal(10) ** -900)
         assert_exact([f"{middle:f}", f"{beside:e}", f"{middle:.25e}", f"{middle:.18e}"])
+
+
+@pytest.mark.parametrize("magnitude", range(46, 64))
+def test_ties_of_few_digits(magnitude):
+    """Exactly halfway, in 19 digits or less: the product with a power of ten that was cut off lies below them."""
+    spacing = 2.0 ** (magnitude - 53)
+    base = 2.0**magnitude + spacing * np.random.default_rng(magnitude).integers(0, 2**52, 200)
+    middles = [Decimal(x) + Decimal(spacing) / 2 for x in base.tolist()]
+    assert_exact([f"{middle:f}" for middle in middles])
+    assert_exact([f"{middle.scaleb(7):f}e-7" for middle in middles])
+    assert_exact([f"{middle.scaleb(-5):f}e5" for middle in middles])
 
 
 @pytest.mark.parametrize("exponent", range(-60, 60))

@@ -4,11 +4,13 @@ import bz2
 import gzip
 import io
 import lzma
+import mmap
 import os
 import re
 import threading
 
 import pytest
+from sklearn.datasets import load_svmlight_file
 
 from multimargin.data.svmlight import SvmlightFormatError, read_svmlight
 from tests.data.texts import assert_same, read
@@ -59,6 +61,15 @@ def test_a_pipe(suffix):
     finally:
         writer.join()
         os.close(out)
+
+
+@pytest.mark.parametrize("tail", [b" 2:1234567", b" 2:0.12", b" 2:3\n", b"\n1", b"\n1\n2\n3\n4\n5\n6"])
+def test_a_file_that_ends_with_its_page(tmp_path, tail):
+    """Digits are read eight bytes at a time, but never behind the last page."""
+    path = tmp_path / "data"
+    path.write_bytes(b"1 1:" + b"0" * (4 * mmap.PAGESIZE - 4 - len(tail)) + tail)
+    assert path.stat().st_size == 4 * mmap.PAGESIZE
+    assert_same(read_svmlight(path), load_svmlight_file(path))
 
 
 def test_open_files_are_read_from_where_they_are(tmp_path):

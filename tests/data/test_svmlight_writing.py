@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
 from multimargin.data.svmlight import read_svmlight, write_svmlight
-from tests.data.texts import DTYPES, assert_same, finite, random_matrix
+from tests.data.texts import DTYPES, assert_same, fast, finite, random_matrix
 
 
 def round_trip(tmp_path, X, y, **options):
@@ -44,6 +44,7 @@ def test_what_is_written_reads_back(tmp_path, shape, dtype, zero_based):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@fast
 @given(data=st.data())
 def test_floats_of_all_magnitudes_read_back(tmp_path_factory, dtype, data):
     bits = np.uint32 if dtype == np.float32 else np.uint64

@@ -1,11 +1,13 @@
 """What the tests of svmlight text share: reading from memory, in parts of any size; comparing bit by bit."""
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from multimargin.data import svmlight
 
 DTYPES = (np.float32, np.float64)
+fast = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
