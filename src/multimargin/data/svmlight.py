@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -282,21 +281,21 @@ def _read_parts(
     text: np.ndarray, parts: list[_Part], arrays: _Arrays, request: _Request
 ) -> list[_core.SvmlightPart | None]:
     """What the parts have; None for those that were not read, because there is a fault in one before them."""
-    stop = threading.Event()
+    faulty: list[int] = []  # where those parts begin
 
     def read(part: _Part) -> _core.SvmlightPart | None:
-        if stop.is_set():
+        if any(begin < part.begin for begin in faulty):
             return None
         found = arrays.read(text, part, request.zero_based)
         if found.is_faulty:
-            stop.set()
+            faulty.append(part.begin)
         return found
 
     return _in_threads(read, parts, request.n_threads)
 
 
 def _in_threads(work: Callable[[Any], Any], items: list, n_threads: int) -> list:
-    """The work on every item, begun in their order."""
+    """What the work gives for every item."""
     if n_threads == 1 or len(items) == 1:
         return [work(item) for item in items]
     with ThreadPoolExecutor(min(n_threads, len(items))) as pool:
@@ -313,7 +312,7 @@ def _checked(
     """All parts, or the first fault as an error."""
     read = []
     for part, got in zip(parts, found, strict=True):
-        assert got is not None  # parts are begun in order, so one that was not has a faulty one before it
+        assert got is not None  # those that were not read have a faulty one before them
         if got.is_faulty:
             line = part.first_row + got.fault_line + 1
             token = bytes(text[part.begin + got.token_begin : part.begin + got.token_end][: 4 * _SHOWN])
