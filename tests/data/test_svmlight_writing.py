@@ -56,6 +56,15 @@ def test_floats_of_all_magnitudes_read_back(tmp_path_factory, dtype, data):
     assert_same(round_trip(tmp_path_factory.getbasetemp(), X, np.array([y])), (X, np.array([y])))
 
 
+def test_a_float32_whose_shortest_form_is_read_as_its_neighbour(tmp_path):
+    """Its seven digits are a float64 that is halfway to the next float32."""
+    value = np.array([0x15AE43FD], np.uint32).view(np.float32)
+    assert str(value[0]) == "7.038531e-26"
+    assert np.float32(7.038531e-26) != value[0]
+    X = sp.csr_array(value[None, :])
+    assert_same(round_trip(tmp_path, X, np.zeros(1)), (X, np.zeros(1)))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_million_random_bit_patterns_read_back(tmp_path, dtype):
     """And denormals, which are few among them."""
