@@ -30,8 +30,6 @@ def measure(name: str, dtype: str, options: argparse.Namespace, folder: Path) ->
     results: dict[str, Any] = {}
     for repeat in range(options.repeats):
         for who, run in runs.items():
-            if who == "peer" and repeat >= options.peer_repeats:
-                continue
             progress(f"{name} {dtype}: {who}, {repeat + 1}")
             results[who] = None
             begin = time.perf_counter()
@@ -85,8 +83,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=["news20", "mnist"])
     parser.add_argument("--dtypes", nargs="+", default=["float64"], choices=["float32", "float64"])
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--repeats", type=int, default=7, help="timed runs of ours, of which the best counts")
-    parser.add_argument("--peer-repeats", type=int, default=3, help="timed runs of the peer")
+    parser.add_argument("--repeats", type=int, default=5, help="timed runs of each, of which the best counts")
     parser.add_argument("--write", action="store_true", help="tell the times of writing, too")
     parser.add_argument("--output", type=Path, metavar="FILE.md", help="append the table to this file")
     options = parser.parse_args()
