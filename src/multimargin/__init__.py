@@ -6,12 +6,19 @@ __version__ = "0.1.0"
 
 # Public name -> module that defines it; loaded on first use (PEP 562), so that importing the package is free.
 _PUBLIC = {
+    "ConfusionPairsDisplay": "multimargin.displays.confusion_pairs",
+    "ConvergenceDisplay": "multimargin.displays.convergence",
     "KernelSVM": "multimargin.estimators.kernel_svm",
     "LinearSVM": "multimargin.estimators.linear_svm",
     "LinearSVMCV": "multimargin.estimators.linear_svm_cv",
+    "PathDisplay": "multimargin.displays.path",
+    "load": "multimargin.models",
+    "read_svmlight": "multimargin.data.svmlight",
+    "save": "multimargin.models",
+    "write_svmlight": "multimargin.data.svmlight",
 }
 
-__all__ = ["KernelSVM", "LinearSVM", "LinearSVMCV", "__version__"]
+__all__ = [*_PUBLIC, "__version__"]
 
 
 def __getattr__(name: str) -> object:
