@@ -12,11 +12,13 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 def axes_to_draw_on(ax: Any, **figure_options: Any) -> Any:
     """``ax``, or the axes of a new figure."""
+    if ax is not None:
+        return ax
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError('displays need matplotlib: pip install "multimargin[plot]"') from error
-    return plt.subplots(layout="constrained", **figure_options)[1] if ax is None else ax
+    return plt.subplots(layout="constrained", **figure_options)[1]
 
 
 def shortened(text: str, most: int) -> str:
