@@ -48,7 +48,7 @@ def certificate(machine: Any) -> list[str]:
     n_machines = _n_machines(machine)
     if n_machines > 1 and isfinite(worst := above_optimum(machine.worst_gap_)):
         said.append(
-            f"It consists of {n_machines:,} machines, each optimal by itself: the worst is at most "
+            f"It consists of {n_machines:,} machines, each certified by itself: the worst is at most "
             f"{percent_at_most(worst)} above its own optimum."
         )
     return said

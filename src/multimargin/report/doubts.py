@@ -8,10 +8,10 @@ import numpy as np
 
 from multimargin.problems.formulations import JOINT
 from multimargin.report.judgement import Judgement
-from multimargin.report.numbers import rounded
+from multimargin.report.numbers import signed
 from multimargin.report.rows import Rows, Shown
 
-_MOST_ROWS = 20
+_MOST_ROWS = 15
 
 
 @dataclass
@@ -46,7 +46,7 @@ def doubts(judged: Judgement, rows: Rows) -> tuple[list[Doubt], bool]:
             str(judged.classes[judged.true[row]]),
             str(judged.classes[rival[row]]),
             float(share[row]) if by_duals else None,
-            rounded(float(ahead[row]), 3),
+            signed(float(ahead[row]), 3),
             rows.show(int(row), weights(judged.true[row], rival[row])),
         )
         for row in suspect

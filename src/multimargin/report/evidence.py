@@ -15,7 +15,7 @@ import numpy as np
 from multimargin.problems.formulations import PAIRWISE
 from multimargin.reductions.pairwise import pairs
 from multimargin.report.judgement import Judgement
-from multimargin.report.numbers import rounded
+from multimargin.report.numbers import signed
 from multimargin.report.rows import Rows, Shown
 
 _MOST_CLASSES = 200
@@ -120,7 +120,7 @@ def _strongest(values: np.ndarray, most: int, describe: Any) -> tuple[list[Item]
         items = []
         for j in few[strength[few] > 0].tolist():
             name, shown = describe(j)
-            items.append(Item(name, rounded(float(values[j]), 2), 100 * float(strength[j]) / largest, shown))
+            items.append(Item(name, signed(float(values[j]), 2), 100 * float(strength[j]) / largest, shown))
         sides.append(items)
     return sides[0], sides[1]
 

@@ -19,6 +19,11 @@ def rounded(value: float, digits: int, rounding: str = ROUND_HALF_EVEN) -> str:
     return f"{number:.{digits - 1}e}"
 
 
+def signed(value: float, digits: int) -> str:
+    """As :func:`rounded`, with the minus of the typographers."""
+    return rounded(value, digits).replace("-", "\u2212")
+
+
 def bounds(low: float, high: float) -> tuple[str, str]:
     """``low`` rounded down and ``high`` up, with so many digits that they tell the two apart."""
     apart = abs(high - low) / max(abs(low), abs(high), 1e-300)

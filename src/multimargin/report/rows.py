@@ -14,7 +14,7 @@ from multimargin.report.numbers import rounded
 
 _LONGEST_TEXT = 2000
 _LONGEST_NAME = 60
-_MOST_FEATURES = 12
+_MOST_FEATURES = 6
 
 
 @dataclass

@@ -26,7 +26,7 @@ from multimargin.report.provenance import parameters, versions
 from multimargin.report.rows import feature_names_of, rows_to_show
 
 _MOST_OF_MATRIX = 20  # classes
-_MOST_PAIRS = 15
+_MOST_PAIRS = 12
 
 
 def write_report(
