@@ -208,9 +208,11 @@ def column(page, number):
 
 
 def values(page, number):
-    return page.eval_on_selector_all(
-        "#table-of-classes tbody tr", f"rows => rows.map(row => Number(row.cells[{number}].dataset.value))"
+    """Numbers of a column; of a class that was never said there is no precision."""
+    cells = page.eval_on_selector_all(
+        "#table-of-classes tbody tr", f"rows => rows.map(row => row.cells[{number}].dataset.value)"
     )
+    return [float(cell) for cell in cells if cell]
 
 
 def orders(page):
@@ -224,10 +226,9 @@ def test_tables_sort_by_click(show, path):
     everyone = sorted(column(page, 0))
     for number, name in enumerate(["Rows", "Precision", "Recall", "F1"], start=1):
         button = page.get_by_role("button", name=name, exact=True)
-        if name != "F1":
-            button.click()
-            assert values(page, number) == sorted(values(page, number))
-            assert orders(page)[number] == "ascending"
+        button.click()
+        assert values(page, number) == sorted(values(page, number))
+        assert orders(page)[number] == "ascending"
         button.click()
         assert values(page, number) == sorted(values(page, number), reverse=True)
         assert orders(page)[number] == "descending"
@@ -258,11 +259,10 @@ def test_everything_is_reached_by_keyboard(show, path):
     page.keyboard.press("Space")
     assert values(page, 3) == sorted(values(page, 3), reverse=True)
     assert page.evaluate("document.activeElement.textContent") == "Recall"
-    closed = page.locator("#evidence > details:not([open]) > summary").first
-    if closed.count():
-        closed.focus()
-        page.keyboard.press("Enter")
-        assert closed.evaluate("summary => summary.parentElement.open")
+    closed = page.query_selector("#evidence > details:not([open]) > summary")
+    closed.focus()
+    page.keyboard.press("Enter")
+    assert closed.evaluate("summary => summary.parentElement.open")
 
 
 def test_it_can_be_read_without_scripts(show, path):

@@ -105,7 +105,7 @@ class ConvergenceDisplay:
         self.figure_ = self.ax_.figure
         self.lines_: list[Any] = []
         of_axis, label = _AXES[x]
-        if of_axis == "epoch" and "kernel_evaluations" in self.history.dtype.names:
+        if of_axis == "epoch" and "kernel_evaluations" in (self.history.dtype.names or ()):
             label = "rounds"  # what a kernel machine's passes are
         n_machines = len(np.unique(self.history["machine"]))
         if n_machines == 1:
@@ -167,7 +167,7 @@ class ConvergenceDisplay:
         self._line(places, high, ORANGE, "violation, worst machine", options, linewidth=1.2)
         self._line(places, middle, ORANGE, "violation, median", options, linewidth=1.2, linestyle="--")
         worst = last_gaps[np.argsort(-last_gaps[:, 1])][:_MOST_MACHINES]
-        self._line(*worst.T, BLUE, f"relative gaps of {len(machines):,} machines", options, **_DOTS)
+        self._line(worst[:, 0], worst[:, 1], BLUE, f"relative gaps of {len(machines):,} machines", options, **_DOTS)
 
     def _line(self, x: Any, y: np.ndarray, colour: str, label: str, options: dict[str, Any], **style: Any) -> None:
         style = {"color": colour, "label": label} | style | options

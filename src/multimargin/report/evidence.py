@@ -78,9 +78,9 @@ class _ShareOfClass:
             return self._dense(0) * (1.0 if m == 1 else -1.0)
         if not self.pairwise:
             return self._dense(m) - self.mean
-        wins = sum(self._dense(j) for j in np.flatnonzero(self.first == m))
-        loses = sum(self._dense(j) for j in np.flatnonzero(self.second == m))
-        return np.asarray(wins - loses) / (self.k - 1)
+        sign = (self.first == m).astype(np.float64) - (self.second == m)
+        its_machines = np.flatnonzero(sign)
+        return self.of_machines[its_machines].T @ sign[its_machines] / (self.k - 1)
 
     def _dense(self, j: int) -> np.ndarray:
         row = self.of_machines[[j]]
