@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
 from multimargin.displays.drawing import BLUE, GREY, legend, quiet
 from multimargin.report.judgement import Judgement
@@ -44,7 +45,10 @@ def calibration(judged: Judgement) -> Calibration | None:
     """None for a model without probabilities."""
     if not hasattr(judged.machine, "predict_proba"):
         return None
-    probability = judged.machine.predict_proba(judged.given)
+    try:
+        probability = judged.machine.predict_proba(judged.given)
+    except NotFittedError:  # asked for after it was trained, or interrupted before
+        return None
     n_rows = len(judged.true)
     column = np.full(judged.n_classes, -1)
     column[judged.known] = np.arange(len(judged.known))
