@@ -19,11 +19,11 @@ NAMES = {
 
 
 def kind(machine: Any) -> str:
-    """ "linear machine", "machine with an rbf kernel"."""
+    """ "linear machine", "machine with rbf kernel"."""
     kernel = getattr(machine, "kernel", None)
     if kernel is None:
         return "linear machine"
-    return f"machine with the kernel {kernel}" if isinstance(kernel, str) else "machine with this kernel"
+    return f"machine with {kernel} kernel" if isinstance(kernel, str) else "machine with a kernel of its own"
 
 
 def above_optimum(gap: float) -> float:
@@ -39,7 +39,8 @@ def certificate(machine: Any) -> list[str]:
     if not isfinite(primal) or not isfinite(dual):
         return ["There is no certificate: training was interrupted before the model could be certified."]
     low, high = bounds(dual, primal)
-    said = [f"No {kind(machine)} of this kind can have an objective below {low} on the rows of training."]
+    rivals = "machine of this kind, with this kernel," if hasattr(machine, "kernel") else "linear machine of this kind"
+    said = [f"No {rivals} can have an objective below {low} on the rows of training."]
     above = above_optimum(machine.dual_gap_)
     if isfinite(above):
         said.append(f"This one has {high}, which is at most {percent_at_most(above)} above the best there is.")
