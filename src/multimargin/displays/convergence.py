@@ -20,7 +20,7 @@ from multimargin.displays.drawing import (
 
 _AXES = {"epochs": ("epoch", "passes over the rows"), "seconds": ("seconds", "seconds of training")}
 _MOST_POINTS = 400  # of the lines over several machines
-_MOST_MACHINES = 2000  # that are drawn one by one; the worst are
+_MOST_MACHINES = 1000  # that are drawn one by one; the worst are
 _DEPTH = 1e-2  # of the target: what is further below it is drawn there
 _DOTS: dict[str, Any] = dict(linestyle="none", marker="o", markersize=3)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from multimargin.problems.formulations import JOINT
 from multimargin.report.judgement import Judgement
-from multimargin.report.numbers import signed
+from multimargin.report.numbers import MINUS, rounded
 from multimargin.report.rows import Rows, Shown
 
 _MOST_ROWS = 15
@@ -46,11 +46,16 @@ def doubts(judged: Judgement, rows: Rows) -> tuple[list[Doubt], bool]:
             str(judged.classes[judged.true[row]]),
             str(judged.classes[rival[row]]),
             float(share[row]) if by_duals else None,
-            signed(float(ahead[row]), 3),
+            _difference(float(ahead[row])),
             rows.show(int(row), weights(judged.true[row], rival[row])),
         )
         for row in suspect
     ], by_duals
+
+
+def _difference(ahead: float) -> str:
+    """Two decimals where they say something, as margins are 1."""
+    return (f"{ahead:.2f}" if abs(ahead) < 100 else rounded(ahead, 3)).replace("-", MINUS)
 
 
 class _DifferenceOfWeights:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from math import ceil, isfinite, log10
 
+MINUS = "\u2212"  # as wide as a plus
 THIN_SPACE = "\u202f"  # does not break
 
 
@@ -21,7 +22,7 @@ def rounded(value: float, digits: int, rounding: str = ROUND_HALF_EVEN) -> str:
 
 def signed(value: float, digits: int) -> str:
     """As :func:`rounded`, with the minus of the typographers."""
-    return rounded(value, digits).replace("-", "\u2212")
+    return rounded(value, digits).replace("-", MINUS)
 
 
 def bounds(low: float, high: float) -> tuple[str, str]:

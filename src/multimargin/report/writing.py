@@ -15,7 +15,7 @@ from multimargin.displays.confusion_pairs import ConfusedPairs, confused_pairs
 from multimargin.displays.convergence import ConvergenceDisplay
 from multimargin.displays.path import PathDisplay
 from multimargin.report import numbers
-from multimargin.report.atomic import write_text
+from multimargin.report.atomic import checked_target, write_text
 from multimargin.report.calibration import calibration
 from multimargin.report.certificate import NAMES, above_optimum, certificate, kind, warning
 from multimargin.report.doubts import doubts
@@ -77,6 +77,7 @@ def write_report(
     True
     """
     page = _template()
+    target = checked_target(path)
     judged = judge(model, X, y)
     names = feature_names_of(model, judged.machine, judged.X.shape[1], feature_names)
     shown = rows_to_show(model, X, judged.X, names, rows)
@@ -113,7 +114,7 @@ def write_report(
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
-    write_text(path, text)
+    write_text(target, text)
 
 
 _CALIBRATION_IN_WORDS = "Share of right answers against the probability that the model gave them; ideal is the diagonal"
