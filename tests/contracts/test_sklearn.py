@@ -38,11 +38,14 @@ INSTANCES = [LinearSVM(formulation, loss, **TIGHT[loss]) for formulation in FORM
         {"n_jobs": 2},
         {"n_jobs": 2, "formulation": "one_vs_rest"},
         {"n_jobs": 2, "formulation": "one_vs_one"},
+        {"probability": True},
+        {"probability": True, "formulation": "one_vs_rest", "n_jobs": 2},
     )
 ]
 CROSS_VALIDATED = [
     LinearSVMCV(Cs=[1.0], cv=2, tol=1e-10),
     LinearSVMCV(Cs=[0.5, 1.0], cv=2, tol=1e-10, formulation="one_vs_rest", n_jobs=2),
+    LinearSVMCV(Cs=[1.0], cv=2, tol=1e-10, probability=True),
 ]
 # Instances that scikit-learn's own estimators cannot pass one check with either.
 WITHOUT_CHECKS = [

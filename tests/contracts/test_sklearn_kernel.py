@@ -49,6 +49,8 @@ INSTANCES = [KernelSVM(formulation, solver=solver, **TIGHT) for formulation in F
         {"n_jobs": 2},
         {"n_jobs": 2, "formulation": "one_vs_rest"},
         {"n_jobs": 2, "formulation": "one_vs_one"},
+        {"probability": True},
+        {"probability": True, "formulation": "one_vs_one"},
     )
 ]
 # Instances with a check that is not for them.

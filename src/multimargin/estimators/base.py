@@ -6,6 +6,7 @@ of it predicts (``_store_model``), and what its machines decide (``_decisions``)
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,15 +17,18 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from multimargin.data.rows import check_sparse
+from multimargin.estimators.calibration import log_probabilities, probabilities
 from multimargin.estimators.callbacks import CallbackSupport, observed, with_callbacks
+from multimargin.estimators.out_of_fold import calibrated
 from multimargin.linear.loop import HISTORY
 from multimargin.linear.training import n_lanes
 from multimargin.problems.formulations import JOINT, PAIRWISE
-from multimargin.reductions.pairwise import rounds_of_elimination, votes_with_confidence
+from multimargin.reductions.pairwise import rounds_of_elimination, rounds_with_confidence, votes_with_confidence
 
 # Attributes that only fit can set.
 CERTIFIED = (
@@ -36,10 +40,17 @@ CERTIFIED = (
     "worst_gap_",
     "converged_",
     "history_",
+    "calibration_",
     "_dual_caps",
     "_dual_labels",
     "_dual_problem",
 )
+
+
+def _has_probabilities(model: Any) -> bool:
+    if not model.probability:
+        raise AttributeError("predict_proba and predict_log_proba are there with probability=True only")
+    return True
 
 
 class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
@@ -56,7 +67,9 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
     max_iter: Any
     time_limit: Any
     class_weight: Any
+    probability: Any
     warm_start: Any
+    n_jobs: Any
     random_state: Any
     decision_function_shape: Any
     break_ties: Any
@@ -71,6 +84,10 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
 
     def _train(self, request) -> Any:
         """Train; an interrupt that carries a model as ``trained`` is raised again when that is stored."""
+        raise NotImplementedError
+
+    def _refit_request(self, request, *, tol: float, **changes: Any) -> Any:
+        """The same request with another tolerance and other changes."""
         raise NotImplementedError
 
     def _store_model(self, trained, request) -> None:
@@ -104,9 +121,12 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         -------
         self
         """
+        started = time.perf_counter()
         with self._unchanged_if_refused():
             request, trained, interrupted = self._fitted(X, y, sample_weight)
             self._store(trained, request)
+            if self.probability and not interrupted:
+                interrupted = self._calibrate(request, trained, started)
         if interrupted:
             raise KeyboardInterrupt
         self._warn_unless_converged(trained.outcome)
@@ -135,6 +155,15 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
             if not hasattr(interrupt, "trained"):
                 raise
             return request, interrupt.trained, True
+
+    def _calibrate(self, request, trained, started: float) -> bool:
+        """Fit the probabilities; whether an interrupt left the model without them."""
+        left = None if self.time_limit is None else self.time_limit - (time.perf_counter() - started)
+        try:
+            self.calibration_ = calibrated(self, request, trained, left)
+        except KeyboardInterrupt:
+            return True
+        return False
 
     @contextmanager
     def _unchanged_if_refused(self) -> Iterator[None]:
@@ -201,10 +230,15 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         if duals.shape != (len(cap), self._n_lanes()) or not np.array_equal(self._dual_labels, encoded):
             return None
         factor = np.divide(cap, self._dual_caps, out=np.zeros_like(cap), where=self._dual_caps > 0)
-        return sp.csr_array(duals.multiply(factor[:, None]))
+        return self._feasible(sp.csr_array(duals.multiply(factor[:, None])))
+
+    def _feasible(self, duals: sp.csr_array) -> sp.csr_array:
+        """Duals within their caps, as the solver takes them to start from."""
+        return duals
 
     def _store(self, trained, request) -> None:
         outcome = trained.outcome
+        self.__dict__.pop("calibration_", None)  # of an earlier fit
         self.dual_coef_ = trained.dual_coef
         self._dual_caps, self._dual_labels = request.cap, request.y
         self._dual_problem = (self.formulation, self.loss, trained.dual_coef.shape)
@@ -260,13 +294,52 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
             return self.classes_[(values > 0).astype(int)]
         return self.classes_[values.argmax(axis=1)]
 
+    @available_if(_has_probabilities)
+    def predict_proba(self, X):
+        """Probabilities of the classes; there with ``probability=True``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Columns as in ``classes_``. The arg max is what :meth:`predict` says, always.
+        """
+        return probabilities(*self._to_calibrate(X))
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X):
+        """Logarithms of the probabilities, finite also where those are too small for a float64.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        return log_probabilities(*self._to_calibrate(X))
+
+    def _to_calibrate(self, X) -> tuple[np.ndarray, np.ndarray]:
+        check_is_fitted(self)
+        if not hasattr(self, "calibration_"):
+            raise NotFittedError(
+                f"this {type(self).__name__} has no probabilities: it was fitted with probability=False, or its fit "
+                "was interrupted before they were ready; fit it again"
+            )
+        return self._graded(self._validated(X, reset=False)), self.calibration_
+
     def _values(self, X, by_class: bool) -> np.ndarray:
         check_is_fitted(self)
-        X = self._validated(X, reset=False)
+        return self._of_rows(self._validated(X, reset=False), self._class_values if by_class else None)
+
+    def _of_rows(self, X, pairs_to_classes: Callable[[np.ndarray], np.ndarray] | None) -> np.ndarray:
+        """Values of validated rows."""
         if len(self.classes_) == 2:
             return self._decisions(X, None).ravel()
-        pairs_to_classes = by_class and self.formulation in PAIRWISE
-        return self._decisions(X, self._class_values if pairs_to_classes else None)
+        return self._decisions(X, pairs_to_classes if self.formulation in PAIRWISE else None)
+
+    def _graded(self, X) -> np.ndarray:
+        """Values by class of validated rows, to make probabilities of. A round of elimination says nothing of how
+        clear it was: dag has the votes of one_vs_one here, with the class that is predicted on top."""
+        if self.formulation == "dag":
+            return self._of_rows(X, lambda decisions: rounds_with_confidence(decisions, len(self.classes_)))
+        return self._of_rows(X, self._class_values)
 
     def _class_values(self, decisions: np.ndarray) -> np.ndarray:
         if self.formulation == "dag":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,8 @@ class KernelSVM(MarginClassifier):
     shrinking, cooling : bool
         Heuristics: leave out examples at rest (paper 003's active set); begin with a loose tolerance.
     probability : bool
-        Reserved; True is refused.
+        Fit probabilities, too, for :meth:`predict_proba`: five more fits, each on four fifths of the rows and from
+        where this one ended, score the rows left out, and ``calibration_`` is fitted to those scores.
     warm_start : bool
         Start from the duals of the last fit when it had the same labels and formulation.
     n_jobs : int or None
@@ -141,6 +143,8 @@ class KernelSVM(MarginClassifier):
         dual, gap where they were certified (else NaN); hits, misses and kernel_evaluations so far.
     shape_fit_ : tuple
         Shape of the X of training.
+    calibration_ : ndarray of shape (3,)
+        With ``probability=True``: what turns scores into probabilities, see docs/probabilities.md.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -293,11 +297,11 @@ class KernelSVM(MarginClassifier):
             start_duals=None,
         )
 
-    def _scaled_duals(self, cap, encoded):
-        duals = super()._scaled_duals(cap, encoded)
-        if duals is None or self.formulation in JOINT or not self.fit_intercept:
-            return duals
-        return _balanced(duals)
+    def _feasible(self, duals: sp.csr_array) -> sp.csr_array:
+        return duals if self.formulation in JOINT or not self.fit_intercept else _balanced(duals)
+
+    def _refit_request(self, request: KernelRequest, *, tol: float, **changes: Any) -> KernelRequest:
+        return replace(request, tol=tol, **changes)
 
     def _train(self, request: KernelRequest) -> KernelTrained:
         return train(request)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from inspect import signature
 from numbers import Integral
 from threading import Event
@@ -18,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from multimargin.estimators.linear_svm import LinearSVM
 from multimargin.estimators.parameters import SMALLEST_C, check_number, n_threads
+from multimargin.estimators.threads import in_threads
 
 _FIRST_C, _LAST_C = 1e-3, 1e3  # of the default grid
 
@@ -38,9 +38,11 @@ class LinearSVMCV(LinearSVM):
     scoring : str, callable or None
         What is to be large, as in scikit-learn; None is accuracy.
     formulation, loss, solver, tol, stopping, max_iter, time_limit, fit_intercept, intercept_scaling, class_weight, \
-shrinking, cooling, n_jobs, random_state, verbose, callbacks, decision_function_shape, break_ties, solver_options
-        As in :class:`LinearSVM`. ``max_iter`` and ``time_limit`` are those of every single fit, ``verbose`` and
-        ``callbacks`` are for the last one, on all rows. ``n_jobs`` threads train the folds, then the model.
+shrinking, cooling, probability, n_jobs, random_state, verbose, callbacks, decision_function_shape, break_ties, \
+solver_options
+        As in :class:`LinearSVM`. ``max_iter`` and ``time_limit`` are those of every single fit, ``verbose``,
+        ``callbacks`` and ``probability`` are for the last one, on all rows. ``n_jobs`` threads train the folds, then
+        the model.
 
     Attributes
     ----------
@@ -68,7 +70,6 @@ shrinking, cooling, n_jobs, random_state, verbose, callbacks, decision_function_
     (True, (5, 3), True)
     """
 
-    probability = False
     warm_start = False
 
     def __init__(
@@ -89,6 +90,7 @@ shrinking, cooling, n_jobs, random_state, verbose, callbacks, decision_function_
         class_weight=None,
         shrinking=True,
         cooling=True,
+        probability=False,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -112,6 +114,7 @@ shrinking, cooling, n_jobs, random_state, verbose, callbacks, decision_function_
         self.class_weight = class_weight
         self.shrinking = shrinking
         self.cooling = cooling
+        self.probability = probability
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -153,7 +156,7 @@ shrinking, cooling, n_jobs, random_state, verbose, callbacks, decision_function_
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, dtype=np.float64)
         folds = list(check_cv(self.cv, labels, classifier=True).split(rows, labels, groups))
         threads = n_threads(self.n_jobs)
-        of_fold |= {"n_jobs": max(1, threads // len(folds)), "verbose": 0}
+        of_fold |= {"n_jobs": max(1, threads // len(folds)), "verbose": 0, "probability": False}
         stop = Event()
 
         def path(fold: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
@@ -171,7 +174,7 @@ shrinking, cooling, n_jobs, random_state, verbose, callbacks, decision_function_
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            results = np.array(_in_threads(path, folds, threads, stop))
+            results = np.array(in_threads(path, folds, threads, stop))
         self.Cs_ = values
         self.scores_, self.gaps_ = results[:, 0], results[:, 1]
         self.epochs_ = results[:, 2].astype(np.int64)
@@ -209,21 +212,3 @@ _OWN = ("Cs", "cv", "scoring", "callbacks")
 def _accepts_weights(scorer: Any) -> bool:
     asked = getattr(scorer, "_accept_sample_weight", None)  # of scikit-learn's scorers
     return asked() if asked else "sample_weight" in signature(scorer).parameters
-
-
-def _in_threads(work: Any, items: list, threads: int, stop: Event) -> list:
-    """``work`` of every item, in order. An error or Ctrl-C sets ``stop``, waits for those that run, and is raised."""
-    if threads == 1 or len(items) == 1:
-        return [work(item) for item in items]
-    with ThreadPoolExecutor(min(threads, len(items))) as pool:
-        futures = [pool.submit(work, item) for item in items]
-        try:
-            finished, _ = wait(futures, return_when=FIRST_EXCEPTION)
-        finally:
-            stop.set()
-            for future in futures:
-                future.cancel()
-    for future in finished:
-        if error := future.exception():
-            raise error
-    return [future.result() for future in futures]

@@ -203,10 +203,6 @@ def check_shared(model: Any) -> None:
     check_class_weight(model.class_weight)
     if not isinstance(model.verbose, bool):
         check_number("verbose", model.verbose, at_least=0, integer=True)
-    if model.probability:
-        raise ValueError(
-            "probability=True is not available yet; wrap the model in sklearn.calibration.CalibratedClassifierCV"
-        )
     if model.decision_function_shape == "ovo" and model.formulation not in PAIRWISE:
         raise ValueError(
             f"decision_function_shape='ovo' needs pairs of classes: formulation {' or '.join(map(repr, PAIRWISE))}, "

@@ -70,3 +70,14 @@ def rounds_of_elimination(decisions: np.ndarray, n_classes: int) -> np.ndarray:
         first = np.where(first_wins, first, first + 1)
     eliminated[row, first] = n_classes - 1
     return eliminated
+
+
+def rounds_with_confidence(decisions: np.ndarray, n_classes: int) -> np.ndarray:
+    """DAG: votes with confidence, in which the class that is left in the end has changed places with the first."""
+    value = votes_with_confidence(decisions, n_classes, break_ties=True)
+    winner = rounds_of_elimination(decisions, n_classes).argmax(axis=1)
+    row, first = np.arange(len(value)), value.argmax(axis=1)
+    value[row, winner], value[row, first] = value[row, first], value[row, winner]
+    tied = np.flatnonzero(value.argmax(axis=1) != winner)
+    value[tied, winner[tied]] = np.nextafter(value[tied, winner[tied]], np.inf)
+    return value
