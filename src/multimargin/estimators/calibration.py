@@ -24,6 +24,7 @@ UNCALIBRATED = (1.0, 0.0, 0.0)  # the softmax of the scores, for want of rows to
 _SPREAD = 0.1  # in units of the margin: rows whose scores hardly differ stay undecided
 _LARGEST_MARGIN = 1e150  # whose square is a number
 _LARGEST_EXPONENT = 1e300
+_MORE_THAN_HALF = np.nextafter(0.5, 1.0)
 _CHUNK = 1 << 18  # values at a time
 _RIDGE = 1e-7  # makes the minimum unique where the three measure the same
 _NEWTON_STEPS = 100
@@ -48,6 +49,8 @@ def probabilities(values: np.ndarray, calibration: np.ndarray) -> np.ndarray:
     top, exponents = _exponents(values, calibration)
     shares = np.exp(exponents)
     shares /= shares.sum(axis=1, keepdims=True)
+    if shares.shape[1] == 2:
+        np.maximum(shares[:, 1], _MORE_THAN_HALF, out=shares[:, 1], where=top == 1)
     return _with_top_first(shares, top)
 
 
