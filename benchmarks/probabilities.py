@@ -50,7 +50,7 @@ def split(name: str) -> tuple:
 
 
 def judge(shares: np.ndarray, y: np.ndarray) -> tuple[float, float, float, float]:
-    """Log loss (clipped as scikit-learn does it), Brier score, expected calibration error of the predicted class, accuracy."""
+    """Log loss (clipped as in scikit-learn), Brier score, calibration error of the predicted class, accuracy."""
     row = np.arange(len(y))
     log_loss = -np.log(np.maximum(shares[row, y], np.finfo(float).eps)).mean()
     brier = ((shares - np.eye(shares.shape[1])[y]) ** 2).sum(axis=1).mean()

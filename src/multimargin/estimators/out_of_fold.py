@@ -1,7 +1,7 @@
 """Scores of training rows by models that were not trained on them, and the calibration that they give.
 
 Each refit starts from the duals of the whole fit: with the rows of the fold left out, they are feasible for the others,
-whose caps are the same. It is trained more loosely than the whole fit (fifty times), which moves the scores far less than
+whose caps are the same. It is trained fifty times as loosely as the whole fit, which moves the scores far less than
 leaving out the rows does.
 """
 
