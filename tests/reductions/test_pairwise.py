@@ -9,7 +9,13 @@ from sklearn.datasets import load_iris
 from sklearn.svm import SVC
 
 from multimargin import LinearSVM
-from multimargin.reductions.pairwise import pairs, rounds_of_elimination, votes, votes_with_confidence
+from multimargin.reductions.pairwise import (
+    pairs,
+    rounds_of_elimination,
+    rounds_with_confidence,
+    votes,
+    votes_with_confidence,
+)
 
 fast = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 
@@ -164,6 +170,16 @@ def overlapping():
     X, y = load_iris(return_X_y=True)
     rng = np.random.default_rng(0)
     return X + rng.normal(size=X.shape), np.array(["a", "b", "c", "d"])[(y + (rng.random(len(y)) < 0.3)) % 4]
+
+
+@fast
+@given(decisions())
+def test_rounds_with_confidence_have_the_class_that_is_left_on_top(drawn):
+    values, n_classes = drawn
+    graded = rounds_with_confidence(values, n_classes)
+    np.testing.assert_array_equal(graded.argmax(axis=1), rounds_of_elimination(values, n_classes).argmax(axis=1))
+    voted = votes_with_confidence(values, n_classes, break_ties=True)  # of which two have changed places
+    np.testing.assert_allclose(np.sort(graded, axis=1), np.sort(voted, axis=1), rtol=1e-15)
 
 
 @pytest.mark.parametrize("break_ties", [False, True])
