@@ -18,7 +18,7 @@ from multimargin.linear.machine import Examples, Machine
 from multimargin.linear.newton import Newton
 from multimargin.linear.scoring import padded_weights
 from multimargin.linear.sdm import SdmOptions, SequentialDual
-from multimargin.problems.formulations import PAIRWISE, Formulation, formulation
+from multimargin.problems.formulations import PAIRWISE, Formulation, formulation, n_lanes
 from multimargin.reductions.pairwise import pairs
 
 # Duals of separable lanes are dense; more of them than this are trained group after group.
@@ -82,13 +82,6 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, trained: Trained):
         super().__init__()
         self.trained = trained
-
-
-def n_lanes(formulation_name: str, n_classes: int) -> int:
-    """Columns of a model's W."""
-    if n_classes == 2:
-        return 1
-    return n_classes * (n_classes - 1) // 2 if formulation_name in PAIRWISE else n_classes
 
 
 def choose_solver(rows: _core.Rows, lanes: int, formulation_name: str, stopping: str) -> str:

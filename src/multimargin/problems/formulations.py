@@ -25,6 +25,13 @@ PAIRWISE = ("one_vs_one", "dag")
 JOINT = ("crammer_singer", "weston_watkins")
 
 
+def n_lanes(formulation_name: str, n_classes: int) -> int:
+    """Columns of a model's W."""
+    if n_classes == 2:
+        return 1
+    return n_classes * (n_classes - 1) // 2 if formulation_name in PAIRWISE else n_classes
+
+
 @dataclass(frozen=True)
 class Formulation:
     """A formulation as the core solves it.

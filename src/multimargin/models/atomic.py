@@ -1,0 +1,68 @@
+"""Files that are there as a whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def write_atomically(path: str | os.PathLike, parts: Iterable[bytes | memoryview], *, sync: bool = True) -> None:
+    """Write a file from its parts: under a name of its own first, then renamed.
+
+    Whatever fails, a file that was there before stays as it was, and nothing else is left behind. Other programs see
+    the old file or the new one. With ``sync`` (fsync of file and folder) that also holds when the machine stops.
+
+    Raises
+    ------
+    OSError
+        As the system says it: no such folder, no permission, no space.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"{target} is a folder; give the name of a file")
+    if target.is_symlink():  # the link stays one
+        target = target.resolve()
+    folder = target.parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder} is not a folder; make it first, or write {target.name} elsewhere")
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".part", dir=folder)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            if hasattr(os, "fchmod"):
+                os.fchmod(descriptor, _mode(target))
+            if sync:
+                os.fsync(descriptor)
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    if sync:
+        _sync_folder(folder)
+
+
+def _mode(target: Path) -> int:
+    """Permissions of the file that is replaced, or of one that is new: temporary files are their owner's alone."""
+    try:
+        return stat.S_IMODE(target.stat().st_mode)
+    except OSError:
+        mask = os.umask(0o077)
+        os.umask(mask)
+        return 0o666 & ~mask
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name last. Systems that cannot open folders do not need it."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

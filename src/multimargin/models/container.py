@@ -1,0 +1,260 @@
+"""The file: arrays and a JSON header in the safetensors layout, under one checksum.
+
+Layout (https://github.com/huggingface/safetensors)
+---------------------------------------------------
+8 bytes   length of the header, little endian
+header    JSON: ``__metadata__`` and, of every array, its dtype, shape and place; padded with spaces
+rest      the arrays, one after the other, without gaps
+
+``__metadata__`` holds two strings. ``checksum`` comes first, so its place is always the same: SHA-256 of the whole file
+with zeros in that place. ``multimargin`` is the description of the model, JSON as well. So every byte of the file is
+covered: a file that was cut short or changed anywhere is refused. A checksum is no signature: what a file says is
+checked all the same, here (sizes, before anything is allocated by them) and where it is used.
+
+The library of that name reads these files, too; reading them here takes one copy less, and no import.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from typing import Any
+
+import numpy as np
+
+from multimargin.models.atomic import write_atomically
+from multimargin.models.errors import refuse
+
+_DTYPES = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "|i1",
+    "U64": "<u8",
+    "U32": "<u4",
+    "U16": "<u2",
+    "U8": "|u1",
+    "BOOL": "|b1",
+}
+_NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
+_BEGIN = b'{"__metadata__":{"checksum":"'
+_BLANK = b"0" * 64
+_CHECKSUM = slice(8 + len(_BEGIN), 8 + len(_BEGIN) + len(_BLANK))
+_ALIGNMENT = 64
+LARGEST_HEADER = 100_000_000  # as in the library
+_DEEPEST = 100  # of nested JSON
+_LARGEST_SIZE = 2**48
+
+_DAMAGED = "copy it anew, or save the model again"
+_ADVICE = "load reads what multimargin.save wrote"
+
+# What other files begin with, and what they are.
+_OTHERS = (
+    (b"\x80", "a pickle (or a joblib dump), which is not read: it could run any program"),
+    (b"ccopy_reg", "a pickle, which is not read: it could run any program"),
+    (b"PK\x03\x04", "a zip archive (.npz, skops or PyTorch, perhaps)"),
+    (b"\x1f\x8b", "compressed by gzip (a joblib dump, perhaps)"),
+    (b"BZh", "compressed by bz2 (a joblib dump, perhaps)"),
+    (b"\xfd7zXZ", "compressed by xz (a joblib dump, perhaps)"),
+    (b"\x04\x22\x4d\x18", "compressed by lz4 (a joblib dump, perhaps)"),
+    (b"\x78\x9c", "compressed by zlib (a joblib dump, perhaps)"),
+    (b"\x78\x5e", "compressed by zlib (a joblib dump, perhaps)"),
+    (b"\x93NUMPY", "a NumPy array"),
+    (b"solver_type ", "a model of LIBLINEAR; multimargin.models.liblinear.read_liblinear reads it"),
+    (b"svm_type ", "a model of LIBSVM; multimargin.models.libsvm.read_libsvm reads it"),
+)
+
+
+def write_container(
+    path: str | os.PathLike, description: dict[str, Any], arrays: dict[str, np.ndarray], *, sync: bool = True
+) -> None:
+    """Write a description (JSON) and arrays, atomically.
+
+    Arrays with large items come first, so that all of them are aligned.
+    """
+    order = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
+    data = [np.ascontiguousarray(arrays[name], dtype=arrays[name].dtype.newbyteorder("<")) for name in order]
+    places: dict[str, Any] = {}
+    end = 0
+    for name, array in zip(order, data, strict=True):
+        begin, end = end, end + array.nbytes
+        places[name] = {
+            "dtype": _NAMES[array.dtype],
+            "shape": list(array.shape),
+            "data_offsets": [begin, end],
+        }
+    text = json.dumps(description, allow_nan=False, separators=(",", ":"))
+    metadata = {"checksum": _BLANK.decode(), "multimargin": text}
+    header = json.dumps({"__metadata__": metadata} | places, separators=(",", ":")).encode()
+    header += b" " * (-(8 + len(header)) % _ALIGNMENT)
+    if len(header) > LARGEST_HEADER:
+        raise ValueError(
+            f"the description of the model takes {len(header)} bytes; at most {LARGEST_HEADER} can be stored"
+        )
+    head = bytearray(len(header).to_bytes(8, "little") + header)
+    contents = [memoryview(array.reshape(-1).view(np.uint8)) for array in data]
+    digest = hashlib.sha256(head)
+    for content in contents:
+        digest.update(content)
+    head[_CHECKSUM] = digest.hexdigest().encode()
+    write_atomically(path, [memoryview(head), *contents], sync=sync)
+
+
+def read_container(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Description and arrays of a file; every array has memory of its own.
+
+    Raises
+    ------
+    ModelFormatError
+        If anything is wrong with the file.
+    OSError
+        If it cannot be read.
+    """
+    with open(path, "rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        start = file.read(_CHECKSUM.stop)
+        n_header = _check_beginning(path, start, size)
+        head = bytearray(8 + n_header)
+        head[: len(start)] = start
+        _fill(path, file, memoryview(head)[len(start) :])
+        told = bytes(head[_CHECKSUM])
+        head[_CHECKSUM] = _BLANK
+        digest = hashlib.sha256(head)
+        header = parse_json(path, bytes(head[8:]))
+        description = _description(path, header.pop("__metadata__"))
+        arrays = {}
+        for name, (dtype, shape) in _places(path, header, size - len(head)).items():
+            arrays[name] = np.empty(shape, dtype=dtype)
+            content = memoryview(arrays[name].reshape(-1).view(np.uint8))
+            _fill(path, file, content)
+            digest.update(content)
+        if file.read(1):
+            raise refuse(path, "it grew while it was read", _DAMAGED)
+    if digest.hexdigest().encode() != told:
+        raise refuse(path, "the checksum does not fit the content: the file is damaged", _DAMAGED)
+    for name, array in arrays.items():
+        if array.dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
+            raise refuse(path, f"array {name!r} has a truth value that is neither 0 nor 1", _DAMAGED)
+    return description, arrays
+
+
+def _fill(path: Any, file: Any, content: memoryview) -> None:
+    done = 0
+    while done < len(content):
+        count = file.readinto(content[done:])
+        if not count:
+            raise refuse(path, "it got shorter while it was read", _DAMAGED)
+        done += count
+
+
+def _check_beginning(path: Any, start: bytes, size: int) -> int:
+    """The length of the header, if this is a file of ours at all."""
+    if not size:
+        raise refuse(path, "the file is empty", _ADVICE)
+    if start[8 : 8 + len(_BEGIN)] != _BEGIN:
+        for signature, what in _OTHERS:
+            if start.startswith(signature):
+                raise refuse(path, f"this is {what}", _ADVICE)
+        if size <= _CHECKSUM.stop and start[8:] == _BEGIN[: len(start) - 8]:
+            raise refuse(path, f"the file ends after {size} bytes: it was cut short", _DAMAGED)
+        if start[8:9] == b"{":
+            raise refuse(path, "this is a safetensors file that multimargin did not write", _ADVICE)
+        raise refuse(path, "this is not a model of multimargin", _ADVICE)
+    n_header = int.from_bytes(start[:8], "little")
+    if n_header > LARGEST_HEADER:
+        raise refuse(path, f"the header claims {n_header} bytes, more than the {LARGEST_HEADER} allowed", _DAMAGED)
+    if 8 + n_header > size or n_header < _CHECKSUM.stop - 8:
+        raise refuse(path, f"the header claims {n_header} bytes, but the file has {size}: it was cut short", _DAMAGED)
+    return n_header
+
+
+def parse_json(path: Any, text: bytes) -> dict[str, Any]:
+    """A JSON object without duplicate keys, numbers that are none, or absurd depth."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"the key {twice!r} is there twice")
+        return found
+
+    def no_number(word: str) -> Any:
+        raise ValueError(f"{word} is not a number in JSON")
+
+    try:
+        value = json.loads(text.decode("utf-8"), object_pairs_hook=unique, parse_constant=no_number)
+    except (ValueError, RecursionError) as error:
+        raise refuse(path, f"the header is not JSON as it should be: {error}", _DAMAGED) from None
+    if not isinstance(value, dict):
+        raise refuse(path, "the header is not a JSON object", _DAMAGED)
+    if _depth(value) > _DEEPEST:
+        raise refuse(path, f"the header is nested more than {_DEEPEST} levels deep", _DAMAGED)
+    return value
+
+
+def _depth(value: Any) -> int:
+    """How deep JSON is nested, counted no further than needed."""
+    depth, level = 0, [value]
+    while level and depth <= _DEEPEST:
+        depth += 1
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return depth
+
+
+def _description(path: Any, metadata: Any) -> dict[str, Any]:
+    if not isinstance(metadata, dict) or set(metadata) != {"checksum", "multimargin"}:
+        raise refuse(path, "__metadata__ must hold checksum and multimargin, and nothing else", _ADVICE)
+    if not isinstance(metadata["multimargin"], str):
+        raise refuse(path, "the description of the model must be a string", _ADVICE)
+    return parse_json(path, metadata["multimargin"].encode("utf-8", "replace"))
+
+
+def _places(path: Any, header: dict[str, Any], size: int) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
+    """Dtypes and shapes of the arrays, in their order, whose places must cover all that follows the header."""
+    found = {}
+    expected = 0
+    for name, place in header.items():
+        dtype, shape, (begin, end) = _place(path, name, place)
+        if begin != expected:
+            raise refuse(path, f"array {name!r} begins at {begin}, not where the last one ends, {expected}", _DAMAGED)
+        if end > size:
+            raise refuse(path, f"array {name!r} ends at {end}, but only {size} bytes follow the header", _DAMAGED)
+        if end - begin != math.prod(shape) * dtype.itemsize:
+            raise refuse(
+                path,
+                f"array {name!r} has {end - begin} bytes, which is not its shape {shape} of {dtype.name}",
+                _DAMAGED,
+            )
+        found[name] = dtype, shape
+        expected = end
+    if expected != size:
+        raise refuse(path, f"{size - expected} bytes at the end belong to no array", _DAMAGED)
+    return found
+
+
+def _place(path: Any, name: str, place: Any) -> tuple[np.dtype, tuple[int, ...], tuple[int, int]]:
+    if not isinstance(place, dict) or set(place) != {"dtype", "shape", "data_offsets"}:
+        raise refuse(path, f"array {name!r} must have dtype, shape and data_offsets", _DAMAGED)
+    if not isinstance(place["dtype"], str) or place["dtype"] not in _DTYPES:
+        raise refuse(path, f"array {name!r} has the unknown dtype {place['dtype']!r}", _DAMAGED)
+    for key in ("shape", "data_offsets"):
+        sizes = place[key]
+        if not isinstance(sizes, list) or not all(type(size) is int and 0 <= size < _LARGEST_SIZE for size in sizes):
+            raise refuse(path, f"array {name!r} has the impossible {key} {sizes!r}", _DAMAGED)
+    if len(place["data_offsets"]) != 2 or place["data_offsets"][0] > place["data_offsets"][1]:
+        raise refuse(path, f"array {name!r} has the impossible data_offsets {place['data_offsets']!r}", _DAMAGED)
+    if len(place["shape"]) > 2:
+        raise refuse(path, f"array {name!r} has {len(place['shape'])} dimensions; 2 are the most", _DAMAGED)
+    begin, end = place["data_offsets"]
+    return np.dtype(_DTYPES[place["dtype"]]), tuple(place["shape"]), (begin, end)

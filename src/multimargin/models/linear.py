@@ -1,0 +1,40 @@
+"""The part of a linear model that predicts, as it stands in a file; nothing here needs scikit-learn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from multimargin.models.tree import Reader
+from multimargin.models.vectors import read_vector
+from multimargin.problems.formulations import n_lanes
+
+
+@dataclass
+class Linear:
+    """Classes, weights (features x machines), intercepts, and the numbers of the calibration if there is one."""
+
+    classes: np.ndarray
+    weights: np.ndarray
+    intercept: np.ndarray
+    calibration: np.ndarray | None
+
+
+def read_classes(node: Reader) -> np.ndarray:
+    """Labels: at least two, sorted and unique."""
+    classes = read_vector(node, "classes")
+    if len(classes) < 2 or not (classes[:-1] < classes[1:]).all():
+        raise node.wrong("classes must be two labels or more, sorted and different")
+    return classes
+
+
+def read_linear(node: Reader, formulation: str) -> Linear:
+    """Classes, weights and intercept of a node, checked."""
+    classes = read_classes(node)
+    weights = node.array("weights", "f", (None, n_lanes(formulation, len(classes))))
+    intercept = node.array("intercept", "f", (weights.shape[1],))
+    if weights.dtype != np.float64 or intercept.dtype != np.float64:
+        raise node.wrong("weights and intercept must be float64")
+    calibration = node.array("calibration", "f", (None,)) if node.has("calibration") else None
+    return Linear(classes, weights, intercept, calibration)

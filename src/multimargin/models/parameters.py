@@ -1,0 +1,57 @@
+"""The parameters of estimators in a file.
+
+What only matters to training, and has no place in a file, is left out: callbacks silently, the others with a warning.
+The loaded estimator has the default in its place. What matters to prediction is refused by name.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from typing import Any
+
+from multimargin.models.tree import Reader, Writer
+from multimargin.models.values import NotStorable, encode
+
+# Parameters that only matter to training and may be objects.
+_ONLY_TRAINING = ("callbacks", "random_state", "cv", "scoring")
+_SILENT = ("callbacks",)
+
+
+def write_parameters(node: Writer, model: Any, *, without: tuple[str, ...] = ()) -> None:
+    """Store the parameters, except those that the caller stores itself."""
+    stored = {}
+    for name, value in model.get_params(deep=False).items():
+        if name in without:
+            continue
+        try:
+            encode(value, f"the parameter {name} of {type(model).__name__}")
+        except NotStorable as error:
+            if name not in _ONLY_TRAINING:
+                raise TypeError(f"{error}; set it to something else, or keep the model by joblib") from None
+            if name not in _SILENT:
+                warnings.warn(
+                    f"{error}; it is left out, and the loaded model has {name}={_default(type(model), name)!r}",
+                    UserWarning,
+                    stacklevel=2,
+                )
+            continue
+        stored[name] = value
+    node.value("parameters", stored)
+
+
+def _default(kind: type, name: str) -> Any:
+    return inspect.signature(kind).parameters[name].default
+
+
+def read_parameters(node: Reader, kind: type, **own: Any) -> Any:
+    """An estimator of the kind with the stored parameters, and those that the caller has read itself."""
+    told = node.value("parameters", dict)
+    known = inspect.signature(kind).parameters
+    unknown = [name for name in told if name not in known or name in own]
+    if unknown:
+        raise node.wrong(
+            f"its parameters {', '.join(map(repr, sorted(map(str, unknown))))} are not known to this version of "
+            f"{kind.__module__.split('.')[0]}"
+        )
+    return kind(**told, **own)

@@ -1,0 +1,34 @@
+"""Models and pipelines to files and back; see :func:`multimargin.models.save`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import sklearn
+
+from multimargin.models.container import write_container
+from multimargin.models.envelope import open_model, wrap
+from multimargin.models.pipelines import check_machine, read_model, write_model
+from multimargin.models.tree import Writer
+
+
+def write(model: Any, path: str | os.PathLike, *, duals: bool = True, sync: bool = True) -> None:
+    """Save; ``sync=False`` is for measuring, and may lose the file when the machine stops."""
+    check_machine(model)
+    arrays: dict[str, np.ndarray] = {}
+    node = Writer(type(model).__name__, arrays)
+    write_model(node, model, duals)
+    write_container(path, wrap(node.description(), **{"scikit-learn": sklearn.__version__}), arrays, sync=sync)
+
+
+def read(path: str | os.PathLike) -> Any:
+    """Load."""
+    node = open_model(path)
+    model = read_model(node)
+    try:
+        check_machine(model)
+    except TypeError:
+        raise node.wrong("it does not end in a machine") from None
+    return model
