@@ -97,7 +97,7 @@ def write_container(
             f"the description of the model takes {len(header)} bytes; at most {LARGEST_HEADER} can be stored"
         )
     head = bytearray(len(header).to_bytes(8, "little") + header)
-    contents = [memoryview(array.reshape(-1).view(np.uint8)) for array in data]
+    contents = [array.reshape(-1).view(np.uint8).data for array in data]
     digest = hashlib.sha256(head)
     for content in contents:
         digest.update(content)
@@ -130,7 +130,7 @@ def read_container(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, n
         arrays = {}
         for name, (dtype, shape) in _places(path, header, size - len(head)).items():
             arrays[name] = np.empty(shape, dtype=dtype)
-            content = memoryview(arrays[name].reshape(-1).view(np.uint8))
+            content = arrays[name].reshape(-1).view(np.uint8).data
             _fill(path, file, content)
             digest.update(content)
         if file.read(1):

@@ -203,7 +203,7 @@ def read_kernel_svm(node: Reader) -> KernelSVM:
     if node.has("calibration"):
         state["calibration_"] = node.array("calibration", "f", (None,))
     state |= {"gamma_": gamma if name in USE_GAMMA else None, "shape_fit_": (n_rows, n_columns)}
-    vars(model).update(state)
+    model.__dict__.update(state)
     return model
 
 

@@ -1,0 +1,111 @@
+"""Prediction by a linear model from a file without scikit-learn, whose import takes longer than anything else here."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+import numpy as np
+
+from multimargin.data.rows import as_rows, check_sparse
+from multimargin.linear.scoring import padded_weights, scores
+from multimargin.models.envelope import open_model
+from multimargin.models.linear import read_linear
+from multimargin.problems.formulations import FORMULATIONS, PAIRWISE
+from multimargin.reductions.pairwise import rounds_of_elimination, votes_with_confidence
+
+
+class LightModel:
+    """A linear model that predicts, bit for bit as the one that was saved, and does nothing else.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    formulation : str
+    calibration_ : ndarray or None
+        Numbers of the calibration, if the model was trained with ``probability=True``.
+    """
+
+    def __init__(self, node: Any) -> None:
+        parameters = node.value("parameters", dict)
+        self.formulation: str = parameters.get("formulation", FORMULATIONS[0])
+        if self.formulation not in FORMULATIONS:
+            raise node.wrong(f"formulation {self.formulation!r} is unknown")
+        self._pair_columns = parameters.get("decision_function_shape") == "ovo"
+        self._break_ties = bool(parameters.get("break_ties"))
+        linear = read_linear(node, self.formulation)
+        self.classes_ = linear.classes
+        self.n_features_in_, self._lanes = linear.weights.shape
+        self._W = padded_weights(*linear.weights.shape)
+        self._W[:, : self._lanes] = linear.weights
+        self._intercept = linear.intercept
+        self.calibration_ = linear.calibration
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Confidence of every class, as in :meth:`multimargin.LinearSVM.decision_function`."""
+        return self._values(X, by_class=not self._pair_columns)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Class labels."""
+        values = self._values(X, by_class=True)
+        if len(self.classes_) == 2:
+            return self.classes_[(values > 0).astype(int)]
+        return self.classes_[values.argmax(axis=1)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes, for models that were trained with ``probability=True``."""
+        if self.calibration_ is None:
+            raise AttributeError("this model has no probabilities: it was not trained with probability=True")
+        calibration = importlib.import_module("multimargin.estimators.calibration")  # imported only if needed
+        return calibration.probabilities(self._values(X, by_class=True), self.calibration_)
+
+    def _values(self, X: Any, by_class: bool) -> np.ndarray:
+        values = scores(as_rows(self._checked(X), only_scored=True), self._W, self._lanes, 1)
+        values += self._intercept
+        if len(self.classes_) == 2:
+            return values.ravel()
+        if by_class and self.formulation == "dag":
+            return rounds_of_elimination(values, len(self.classes_))
+        if by_class and self.formulation in PAIRWISE:
+            return votes_with_confidence(values, len(self.classes_), self._break_ties)
+        return values
+
+    def _checked(self, X: Any) -> Any:
+        """X as rows of floats with the right number of columns."""
+        sparse = hasattr(X, "tocsr")
+        if sparse:
+            check_sparse(X)
+            X = X.tocsr()
+        else:
+            X = np.asarray(X)
+        if X.ndim != 2 or X.shape[1] != self.n_features_in_:
+            raise ValueError(f"X has the shape {X.shape}, but the model expects rows of {self.n_features_in_} features")
+        if X.dtype not in (np.float32, np.float64):
+            X = X.astype(np.float64)
+        if not np.isfinite(X.data if sparse else X).all():
+            raise ValueError("X has values that are not finite")
+        return X
+
+
+def load_light(path: str | os.PathLike) -> LightModel | None:
+    """A linear model that predicts without importing scikit-learn.
+
+    Parameters
+    ----------
+    path : str or path
+        A file that :func:`multimargin.models.save` wrote.
+
+    Returns
+    -------
+    LightModel or None
+        None if the file holds something else than a LinearSVM or LinearSVMCV: :func:`multimargin.models.load` reads it.
+
+    Raises
+    ------
+    ModelFormatError
+        If the file is damaged, or no model.
+    """
+    node = open_model(path)
+    return LightModel(node) if node.kind in ("LinearSVM", "LinearSVMCV") else None
