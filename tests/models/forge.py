@@ -11,12 +11,20 @@ _MARK = b'{"__metadata__":{"checksum":"'
 def signed(header, data):
     """A file of a header (a dict or bytes) and bytes, with its checksum."""
     if not isinstance(header, bytes):
-        metadata = header.pop("__metadata__")
-        text = {"__metadata__": {"checksum": "0" * 64} | metadata} | header
-        header = json.dumps(text, separators=(",", ":")).encode()
+        metadata = {"checksum": ""} | header["__metadata__"]
+        header = json.dumps(
+            {"__metadata__": metadata} | without(header, "__metadata__"), separators=(",", ":")
+        ).encode()
+        header = header.replace(f'"checksum":"{metadata["checksum"]}"'.encode(), b'"checksum":"' + b"0" * 64 + b'"', 1)
     content = len(header).to_bytes(8, "little") + header + data
     place = 8 + len(_MARK)
+    content = content[:place] + b"0" * 64 + content[place + 64 :]
     return content[:place] + hashlib.sha256(content).hexdigest().encode() + content[place + 64 :]
+
+
+def without(header, name):
+    """All but one entry."""
+    return {key: value for key, value in header.items() if key != name}
 
 
 def parts(path):

@@ -233,7 +233,7 @@ def _places(path: Any, header: dict[str, Any], size: int) -> dict[str, tuple[np.
         if end - begin != math.prod(shape) * dtype.itemsize:
             raise refuse(
                 path,
-                f"array {name!r} has {end - begin} bytes, which is not its shape {shape} of {dtype.name}",
+                f"array {name!r} has {end - begin} bytes, but its shape is {shape} of {dtype.name}",
                 _DAMAGED,
             )
         found[name] = dtype, shape
