@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -29,14 +29,15 @@ def write_atomically(path: str | os.PathLike, parts: Iterable[bytes | memoryview
     folder = target.parent
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} is not a folder; make it first, or write {target.name} elsewhere")
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".part", dir=folder)
+    temporary = folder / f".{target.name[:100]}.{secrets.token_hex(8)}.part"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
             for part in parts:
                 file.write(part)
             file.flush()
-            if hasattr(os, "fchmod"):
-                os.fchmod(descriptor, _mode(target))
+            if target.exists():  # the permissions of which the new file has, too
+                os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
             if sync:
                 os.fsync(descriptor)
         os.replace(temporary, target)
@@ -46,16 +47,6 @@ def write_atomically(path: str | os.PathLike, parts: Iterable[bytes | memoryview
         raise
     if sync:
         _sync_folder(folder)
-
-
-def _mode(target: Path) -> int:
-    """Permissions of the file that is replaced, or of one that is new: temporary files are their owner's alone."""
-    try:
-        return stat.S_IMODE(target.stat().st_mode)
-    except OSError:
-        mask = os.umask(0o077)
-        os.umask(mask)
-        return 0o666 & ~mask
 
 
 def _sync_folder(folder: Path) -> None:

@@ -56,7 +56,10 @@ def read_names(node: Reader, step: Any) -> int | None:
         if step.feature_names_in_.dtype.kind != "O":
             raise node.wrong("feature_names must be objects of str")
     if node.has("output"):
-        step.set_output(transform=node.value("output", str, check=_OUTPUTS.__contains__))
+        output = node.value("output", str, check=_OUTPUTS.__contains__)
+        if not hasattr(step, "set_output"):
+            raise node.wrong("it has no choice of output")
+        step.set_output(transform=output)
     return count
 
 
@@ -69,6 +72,10 @@ def _check_parameters(node: Reader, step: Any) -> None:
     """Refuse parameters that would fail, or do something else, at the first row."""
     try:
         step._validate_params()
+        if hasattr(step, "ngram_range"):  # of which nothing but the type is looked at
+            least, most = step.ngram_range
+            if not (type(least) is type(most) is int and 1 <= least <= most):
+                raise ValueError(f"ngram_range={step.ngram_range!r}")
     except (TypeError, ValueError) as error:
         raise node.wrong(f"its parameters are not possible: {error}") from None
 
@@ -284,7 +291,7 @@ def _read_indicator(node: Reader) -> MissingIndicator:
     read_names(node, step)
     step.features_ = node.array("features", "i", (None,))
     step._n_features = node.size("n_columns")
-    step._precomputed = False
+    step._precomputed = True  # an imputer tells it where values are missing
     if len(step.features_) and (step.features_.min() < 0 or step.features_.max() >= step._n_features):
         raise node.wrong(f"features must be numbers below {step._n_features}")
     node.finish()

@@ -1,0 +1,147 @@
+"""Whatever fails while a file is written, the old one stays, and nothing else is left."""
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from multimargin import LinearSVM
+from multimargin.models import load, save
+from multimargin.models.atomic import write_atomically
+from tests.models.examples import X, Y
+
+
+@pytest.fixture
+def old(tmp_path):
+    path = tmp_path / "model"
+    save(LinearSVM().fit(X, Y), path)
+    return path
+
+
+def only(path):
+    return [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_a_new_file_replaces_the_old_one(old):
+    save(LinearSVM("one_vs_rest").fit(X, Y), old)
+    assert load(old).formulation == "one_vs_rest"
+    assert only(old)
+
+
+def test_a_model_that_cannot_be_stored_leaves_the_old_file(old):
+    before = old.read_bytes()
+    with pytest.raises(TypeError):
+        save("no model", old)
+    assert old.read_bytes() == before
+    assert only(old)
+
+
+def test_an_error_in_the_middle_leaves_the_old_file(old):
+    before = old.read_bytes()
+
+    def parts():
+        yield b"half"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(old, parts())
+    assert old.read_bytes() == before
+    assert only(old)
+
+
+def test_a_full_disk_leaves_the_old_file(old):
+    """As a limit of the size of files, which fails in the middle of a write just so."""
+    before = old.read_bytes()
+    program = """
+import resource, signal, sys
+import numpy as np
+from multimargin import LinearSVM
+from multimargin.models import save
+rng = np.random.default_rng(0)
+model = LinearSVM(max_iter=10**6, tol=0.5).fit(rng.random((20, 5000)), np.arange(20) % 4)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+try:
+    save(model, sys.argv[1])
+except OSError as error:
+    print(error.errno)
+"""
+    done = subprocess.run([sys.executable, "-c", program, str(old)], capture_output=True, text=True, timeout=120)
+    assert done.stdout == f"{errno.EFBIG}\n", done.stderr
+    assert old.read_bytes() == before
+    assert only(old)
+
+
+def test_folders_are_refused(tmp_path):
+    with pytest.raises(IsADirectoryError, match="is a folder; give the name of a file"):
+        save(LinearSVM().fit(X, Y), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_missing_folders_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere is not a folder; make it first"):
+        save(LinearSVM().fit(X, Y), tmp_path / "nowhere" / "model")
+
+
+def test_folders_that_cannot_be_written(old):
+    """As somebody who is not root, whom nothing stops."""
+    program = """
+import os, sys
+from multimargin.models.atomic import write_atomically
+if os.getuid() == 0:
+    os.setgid(65534); os.setuid(65534)
+try:
+    write_atomically(sys.argv[1], [b"new"])
+except PermissionError:
+    print("refused")
+"""
+    before = old.read_bytes()
+    old.parent.chmod(0o555)
+    try:
+        # The modules are read before the user is somebody else, who may not see them.
+        done = subprocess.run([sys.executable, "-c", program, str(old)], capture_output=True, text=True, timeout=120)
+    finally:
+        old.parent.chmod(0o755)
+    assert done.stdout == "refused\n", done.stderr
+    assert old.read_bytes() == before
+    assert only(old)
+
+
+def test_permissions(tmp_path):
+    path = tmp_path / "model"
+    mask = os.umask(0o027)
+    try:
+        write_atomically(path, [b"new"])
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+        path.chmod(0o604)
+        write_atomically(path, [b"newer"])
+        assert stat.S_IMODE(path.stat().st_mode) == 0o604  # those of the file that was there
+        assert os.umask(0o027) == 0o027
+    finally:
+        os.umask(mask)
+
+
+def test_links_stay_links(tmp_path):
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("real")
+    write_atomically(tmp_path / "link", [b"new"])
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"new"
+
+
+def test_long_names(tmp_path):
+    path = tmp_path / ("m" * 255)
+    write_atomically(path, [b"new", memoryview(np.arange(3, dtype=np.uint8))])
+    assert path.read_bytes() == b"new\0\1\2"
+    assert only(path)
+
+
+def test_a_reader_of_the_old_file_keeps_it(old):
+    with old.open("rb") as file:
+        before = old.read_bytes()
+        save(LinearSVM("one_vs_rest").fit(X, Y), old)
+        assert file.read() == before

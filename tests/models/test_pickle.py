@@ -1,0 +1,42 @@
+"""pickle and joblib keep working beside our own files."""
+
+import pickle
+
+import joblib
+import pytest
+import scipy.sparse as sp
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import make_pipeline
+
+from multimargin import KernelSVM, LinearSVM, LinearSVMCV
+from multimargin.models import load, save
+from tests.models.examples import FORMULATIONS, WORDS, X, Y, same
+
+MODELS = [
+    *(LinearSVM(formulation) for formulation in FORMULATIONS),
+    *(KernelSVM(formulation) for formulation in FORMULATIONS),
+    LinearSVMCV(Cs=[0.1, 1.0], cv=2),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.parametrize("rows", [X, sp.csr_array(X)], ids=["dense", "sparse"])
+def test_fitted_models(tmp_path, model, rows):
+    model = model.fit(rows, WORDS[Y])
+    joblib.dump(model, tmp_path / "model.joblib", compress=3)
+    save(model, tmp_path / "model")
+    for again in (
+        pickle.loads(pickle.dumps(model)),
+        joblib.load(tmp_path / "model.joblib"),
+        pickle.loads(pickle.dumps(load(tmp_path / "model"))),
+    ):
+        assert same(again.decision_function(rows), model.decision_function(rows))
+        assert same(again.predict(rows), model.predict(rows))
+        assert again.get_params() == model.get_params()
+
+
+def test_pipelines():
+    words = ["red green", "blue sky", "green field", "sky and sea", "red rose", "blue sea"]
+    model = make_pipeline(TfidfVectorizer(), LinearSVM()).fit(words, list("abaaab"))
+    again = pickle.loads(pickle.dumps(model))
+    assert same(again.decision_function(words), model.decision_function(words))
