@@ -8,9 +8,9 @@ L2R_L1LOSS_SVC_DUAL (3)                     one_vs_rest, hinge; any formulation 
 L2R_L2LOSS_SVC_DUAL (1), L2R_L2LOSS_SVC (2) one_vs_rest, squared hinge; written as 1
 ==========================================  =============================================================
 
-Pairs of more than two classes (one_vs_one, dag) cannot be said there. With one column of weights, LIBLINEAR's value is
-positive for the first label of the file. A value that is exactly zero, and exact ties, go to the label that is last or
-first in the file; a model that is read decides them by the order of the sorted labels.
+Pairs of more than two classes (one_vs_one, dag) cannot be said there. Of two classes, the first column of weights is
+positive for the first label of the file. Values that tie exactly go to the label that comes first in the file; those of
+a model that was read, to the smaller label.
 """
 
 from __future__ import annotations
@@ -78,11 +78,10 @@ def write_liblinear(model: Any, path: str | os.PathLike) -> None:
     solver = "L2R_L2LOSS_SVC_DUAL" if squared else "L2R_L1LOSS_SVC_DUAL"
     if model.formulation in JOINT:
         solver = "MCSVM_CS"
-    if len(labels) == 2:
-        if solver == "MCSVM_CS":  # a column for each class, even of two
-            coef, intercept = np.vstack([-coef / 2, coef / 2]), np.concatenate([-intercept / 2, intercept / 2])
-        else:
-            labels = labels[::-1]
+    if len(labels) == 2:  # the first column decides, for the first label
+        labels = labels[::-1]
+        if solver == "MCSVM_CS":  # which has a column for each class all the same
+            coef, intercept = np.vstack([coef / 2, -coef / 2]), np.concatenate([intercept / 2, -intercept / 2])
     rows = [coef.T]
     bias = -1.0
     if model.fit_intercept or intercept.any():
@@ -133,11 +132,9 @@ def read_liblinear(path: str | os.PathLike) -> LinearSVM:
     one_column = k == 2 and solver != "MCSVM_CS"
     W = _weights(text, n_features + (bias >= 0), 1 if one_column else k)
     order = np.argsort(labels)
-    if one_column:
-        W = W if order[0] == 1 else -W  # positive for the larger label
-    else:
-        W = W[:, order]
-        W = W[:, 1:] - W[:, :1] if k == 2 else W
+    # Of two classes positive for the larger label; the second column of MCSVM_CS is the first with the other sign.
+    sign, columns = 1 if order[0] == 1 else -1, 1 if one_column else 2
+    W = W[:, :1] * sign * columns if k == 2 else W[:, order]
     model = LinearSVM(formulation, loss, fit_intercept=bias > 0, intercept_scaling=bias if bias > 0 else 1.0)
     state = {
         "classes_": np.array(labels, dtype=np.int64)[order],

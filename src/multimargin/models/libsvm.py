@@ -2,7 +2,8 @@
 
 LIBSVM stores of every support vector k - 1 coefficients. In the machine of classes i < j (in the order of the file's
 labels) a vector of class i has its coefficient in row j - 1, one of class j in row i. Values are ``K @ coef - rho`` and
-positive for class i; a value of exactly zero is a vote for j there, for i here.
+positive for class i; a value of exactly zero is a vote for j there, for i here. Classes with the same number of votes
+are decided by the order of the file's labels there, by that of the sorted labels here; what is written is sorted.
 """
 
 from __future__ import annotations

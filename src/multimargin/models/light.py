@@ -59,7 +59,12 @@ class LightModel:
         if self.calibration_ is None:
             raise AttributeError("this model has no probabilities: it was not trained with probability=True")
         calibration = importlib.import_module("multimargin.estimators.calibration")  # imported only if needed
-        return calibration.probabilities(self._values(X, by_class=True), self.calibration_)
+        if self.formulation == "dag" and len(self.classes_) > 2:  # a round of elimination does not say how clear it was
+            pairwise = importlib.import_module("multimargin.reductions.pairwise")
+            values = pairwise.rounds_with_confidence(self._values(X, by_class=False), len(self.classes_))
+        else:
+            values = self._values(X, by_class=True)
+        return calibration.probabilities(values, self.calibration_)
 
     def _values(self, X: Any, by_class: bool) -> np.ndarray:
         values = scores(as_rows(self._checked(X), only_scored=True), self._W, self._lanes, 1)

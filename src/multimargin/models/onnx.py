@@ -8,6 +8,7 @@ products with tables of pairs, so that votes, confidence and the order of ties a
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,12 @@ from multimargin.models.atomic import write_atomically
 from multimargin.reductions.pairwise import pairs
 
 _ALIAS = "MultimarginLinear"
+_TOKEN_PATTERN = r"(?u)\b\w\w+\b"  # scikit-learn's default, and the same for the engine of onnxruntime
+_TOKENS = r"[\p{L}\p{N}_]{2,}"
+_OPTIONS = {"zipmap": [False, True]}  # which skl2onnx sets for all classifiers; scores are an array anyway
 
 
-def write_onnx(model: Any, path: str | os.PathLike, *, dtype: Any = np.float32) -> None:
+def write_onnx(model: Any, path: str | os.PathLike, *, dtype: Any = np.float32, locale: str = "C.UTF-8") -> None:
     """Write a linear model, or a pipeline that ends in one, as ONNX.
 
     Inputs of the graph: ``X`` (numbers), ``text`` for a pipeline that begins with a vectorizer, or one for every column
@@ -38,7 +42,9 @@ def write_onnx(model: Any, path: str | os.PathLike, *, dtype: Any = np.float32) 
         dag is refused; labels must be integers or str. Of the steps, those that skl2onnx knows.
     path : str or path
     dtype : {numpy.float32, numpy.float64}
-        What the graph computes in.
+        What the graph computes in. onnxruntime has its imputer for float32 only.
+    locale : str
+        By which texts are made lower case, a name that the machine knows where the graph runs.
 
     Raises
     ------
@@ -56,8 +62,13 @@ def write_onnx(model: Any, path: str | os.PathLike, *, dtype: Any = np.float32) 
     machine = model.steps[-1][1] if isinstance(model, Pipeline) else model
     _check(machine)
     for kind in (LinearSVM, LinearSVMCV):
-        update_registered_converter(kind, _ALIAS, _shape, _convert, overwrite=True, parser=_parse)
-    graph = convert_sklearn(model, "multimargin", initial_types=_inputs(model, np.dtype(dtype)))
+        update_registered_converter(kind, _ALIAS, _shape, _convert, overwrite=True, parser=_parse, options=_OPTIONS)
+    graph = convert_sklearn(
+        model,
+        "multimargin",
+        initial_types=_inputs(model, np.dtype(dtype)),
+        options={id(step): _of_text(step, locale) for step in _vectorizers(model)},
+    )
     write_atomically(path, [graph.SerializeToString()])
 
 
@@ -73,6 +84,24 @@ def _check(machine: Any) -> None:
         raise ValueError("formulation='dag' cannot be written as ONNX; one_vs_one, with the same machines, can")
     if machine.classes_.dtype.kind not in "iuU" and not all(type(label) is str for label in machine.classes_):
         raise TypeError(f"labels of ONNX are integers or str, not {machine.classes_.dtype}")
+
+
+def _vectorizers(model: Any) -> Iterator[Any]:
+    """All vectorizers, however deep."""
+    if isinstance(model, Pipeline):
+        for _, step in model.steps:
+            yield from _vectorizers(step)
+    elif isinstance(model, ColumnTransformer):
+        for _, part, _ in model.transformers_:
+            yield from _vectorizers(part)
+    elif isinstance(model, CountVectorizer | TfidfVectorizer):
+        yield model
+
+
+def _of_text(step: Any, locale: str) -> dict[str, Any]:
+    """Options of a vectorizer. skl2onnx knows the letters of English only, unless it is told others."""
+    words = step.analyzer == "word" and step.token_pattern == _TOKEN_PATTERN
+    return {"locale": locale} | ({"tokenexp": _TOKENS} if words else {})
 
 
 # Inputs of the graph
