@@ -429,6 +429,8 @@ def test_pipelines_that_are_wrong(tmp_path, change, what):
     ("change", "what"),
     [
         (replaced("0", columns=[]), "columns cannot be"),
+        (replaced("0", columns=[["weight"], ["colour"], {"dict": []}, ["unused"], ["size"]]), "columns cannot be"),
+        (replaced("0", columns=[["weight"], ["colour"], [["note"]], ["unused"], ["size"]]), "columns cannot be"),
         (replaced("0", inputs={"dict": [["numbers", [99]]]}), "inputs of 'numbers' must be numbers of columns below 6"),
         (replaced("0", inputs={"dict": [["os", [1]]]}), "inputs of 'os' must be"),
         (

@@ -115,6 +115,12 @@ def _write_shared(node: Writer, model: Any, history: bool) -> None:
 def _write_duals(node: Writer, model: Any) -> None:
     """Rows of the support only: the others are zero. And what warm starts and label_doubt want to know."""
     matrix = sp.csr_array(model.dual_coef_)
+    k = len(model.classes_)
+    if matrix.shape[1] != n_lanes(model.formulation, k):
+        raise ValueError(
+            f"dual_coef_ of shape {matrix.shape} does not belong to formulation={model.formulation!r} and {k} classes: "
+            "fit the model again"
+        )
     formulation, loss, _ = model._dual_problem
     node.value("problem", [formulation, loss])
     node.value("n_machines", int(matrix.shape[1]))

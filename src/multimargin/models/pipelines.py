@@ -160,9 +160,17 @@ def _columns(columns: Any) -> Any:
     return columns
 
 
+def _is_choice(columns: Any) -> bool:
+    """Whether columns can be chosen so: by a name, a number, a slice, or a list of names, numbers or truth values."""
+    if isinstance(columns, np.ndarray):
+        return columns.dtype.kind in "biuU" or all(isinstance(column, str) for column in columns)
+    listed = columns if isinstance(columns, list) else [columns]
+    return isinstance(columns, slice) or all(isinstance(column, str | int) for column in listed)
+
+
 def _read_columns(node: Reader) -> ColumnTransformer:
     names = node.value("names", list, check=_names)
-    columns = node.value("columns", list, check=lambda told: len(told) == len(names))
+    columns = node.value("columns", list, check=lambda told: len(told) == len(names) and all(map(_is_choice, told)))
     inputs = node.value("inputs", dict)
     outputs = node.value("outputs", dict)
     remainder = node.value("remainder", str, type(None), check=(None, *_WORDS).__contains__)
