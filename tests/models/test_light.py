@@ -137,4 +137,4 @@ print(json.dumps([labels.tolist(), sorted({name.split(".")[0] for name in sys.mo
     assert done.returncode == 0, done.stderr
     labels, modules = json.loads(done.stdout)
     assert labels == model.predict(X).tolist()
-    assert not {"sklearn", "joblib", "pandas", "threadpoolctl", "skl2onnx"} & set(modules)
+    assert not {"sklearn", "joblib", "pandas", "scipy", "threadpoolctl", "skl2onnx"} & set(modules)

@@ -6,7 +6,6 @@ import os
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from multimargin import _core
 
@@ -44,7 +43,7 @@ def as_rows(X: Any, intercept: float = 0.0, *, many_passes: bool = False, only_s
     ValueError
         If X is CSR and broken: a column out of range or a decreasing indptr.
     """
-    if sp.issparse(X):
+    if hasattr(X, "indptr"):
         if not only_scored or X.indices.dtype != X.indptr.dtype:
             X = canonical(X)
         return _core.Rows.csr(X.data, X.indices, X.indptr, X.shape[1], intercept)
@@ -63,6 +62,8 @@ def as_rows(X: Any, intercept: float = 0.0, *, many_passes: bool = False, only_s
 
 def canonical(X: Any) -> Any:
     """CSR with sorted, unique columns; a copy only if it was not so."""
+    import scipy.sparse as sp  # here, for the sake of programs that only predict: it takes most of their time
+
     check_csr(X)
     # has_canonical_format may be a stale flag of the caller's: look at the data.
     fresh = sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape)
