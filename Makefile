@@ -36,7 +36,7 @@ $(VENV)/docs.stamp: $(VENV)/pip.stamp $(SOURCES)
 	touch $@
 
 demo: $(VENV)/demo.stamp
-	$(BIN)/python examples/demo.py
+	$(BIN)/multimargin demo
 
 test: $(VENV)/test.stamp
 	$(BIN)/python -m pytest -n auto tests

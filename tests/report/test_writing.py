@@ -13,7 +13,6 @@ from sklearn.svm import LinearSVC
 
 from multimargin import LinearSVM
 from multimargin.report import write_report
-from multimargin.report.atomic import write_text
 
 X, y = load_iris(return_X_y=True)
 MODEL = LinearSVM().fit(X, y)
@@ -26,29 +25,6 @@ def test_a_file_is_replaced(tmp_path):
     write_report(MODEL, X, y, str(path))
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    assert os.listdir(tmp_path) == ["report.html"]
-
-
-def test_a_new_file_has_the_usual_rights(tmp_path):
-    (tmp_path / "plain").write_text("")
-    write_text(tmp_path / "new", "text")
-    assert (tmp_path / "new").stat().st_mode == (tmp_path / "plain").stat().st_mode
-
-
-def test_a_link_stays_a_link(tmp_path):
-    (tmp_path / "target").write_text("before")
-    (tmp_path / "link").symlink_to("target")
-    write_text(tmp_path / "link", "after")
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "target").read_text() == "after"
-
-
-def test_what_was_there_stays_if_writing_fails(tmp_path):
-    path = tmp_path / "report.html"
-    path.write_text("before")
-    with pytest.raises(UnicodeEncodeError):
-        write_text(path, "\ud800")
-    assert path.read_text() == "before"
     assert os.listdir(tmp_path) == ["report.html"]
 
 

@@ -4,10 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+
+
+def checked_target(path: str | os.PathLike) -> Path:
+    """Where a file will be written; what cannot work is refused here, before there is work to lose.
+
+    Raises
+    ------
+    OSError
+        If it is a folder, or in none.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"{target} is a folder; give the name of a file")
+    if target.is_symlink():  # the link stays one
+        target = target.resolve()
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{target.parent} is not a folder; make it first, or write {target.name} elsewhere")
+    return target
 
 
 def write_atomically(path: str | os.PathLike, parts: Iterable[bytes | memoryview], *, sync: bool = True) -> None:
@@ -22,25 +40,19 @@ def write_atomically(path: str | os.PathLike, parts: Iterable[bytes | memoryview
     OSError
         As the system says it: no such folder, no permission, no space.
     """
-    target = Path(path)
-    if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder; give the name of a file")
-    if target.is_symlink():  # the link stays one
-        target = target.resolve()
+    target = checked_target(path)
     if target.exists() and not target.is_file():
         with target.open("wb") as file:
             file.writelines(parts)
         return
-    folder = target.parent
-    if not folder.is_dir():
-        raise FileNotFoundError(f"{folder} is not a folder; make it first, or write {target.name} elsewhere")
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".part", dir=folder)
+    temporary = target.parent / f".{target.name[:100]}.{secrets.token_hex(8)}.part"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.writelines(parts)
             file.flush()
-            if hasattr(os, "fchmod"):
-                os.fchmod(descriptor, _mode(target))
+            if target.exists():  # the permissions of which the new file has, too
+                os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
             if sync:
                 os.fsync(descriptor)
         os.replace(temporary, target)
@@ -49,17 +61,7 @@ def write_atomically(path: str | os.PathLike, parts: Iterable[bytes | memoryview
             os.unlink(temporary)
         raise
     if sync:
-        _sync_folder(folder)
-
-
-def _mode(target: Path) -> int:
-    """Permissions of the file that is replaced, or of one that is new: temporary files are their owner's alone."""
-    try:
-        return stat.S_IMODE(target.stat().st_mode)
-    except OSError:
-        mask = os.umask(0o077)
-        os.umask(mask)
-        return 0o666 & ~mask
+        _sync_folder(target.parent)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from multimargin.models.atomic import write_atomically
+from multimargin.data.atomic import write_atomically
 from multimargin.models.errors import refuse
 
 _DTYPES = {

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from multimargin.data.atomic import write_atomically
 from multimargin.estimators.linear_svm import LinearSVM
 from multimargin.estimators.parameters import LARGEST_INTERCEPT_SCALING
-from multimargin.models.atomic import write_atomically
 from multimargin.models.errors import refuse
 from multimargin.models.text import TextModel, integer_labels
 from multimargin.problems.formulations import JOINT, PAIRWISE

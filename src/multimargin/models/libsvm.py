@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from multimargin.data.atomic import write_atomically
 from multimargin.estimators.kernel_svm import KernelSVM
 from multimargin.kernel.functions import USE_GAMMA, Kernel
-from multimargin.models.atomic import write_atomically
 from multimargin.models.errors import refuse
 from multimargin.models.text import TextModel, integer_labels
 from multimargin.reductions.pairwise import pairs

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from typing import Any
 
 import numpy as np
 
 from multimargin.data.rows import as_rows, check_sparse
+from multimargin.estimators.calibration import probabilities
 from multimargin.linear.scoring import padded_weights, scores
 from multimargin.models.envelope import open_model
 from multimargin.models.linear import read_linear
 from multimargin.problems.formulations import FORMULATIONS, PAIRWISE
-from multimargin.reductions.pairwise import rounds_of_elimination, votes_with_confidence
+from multimargin.reductions.pairwise import rounds_of_elimination, rounds_with_confidence, votes_with_confidence
 
 
 class LightModel:
@@ -58,13 +58,11 @@ class LightModel:
         """Probabilities of the classes, for models that were trained with ``probability=True``."""
         if self.calibration_ is None:
             raise AttributeError("this model has no probabilities: it was not trained with probability=True")
-        calibration = importlib.import_module("multimargin.estimators.calibration")  # imported only if needed
         if self.formulation == "dag" and len(self.classes_) > 2:  # a round of elimination does not say how clear it was
-            pairwise = importlib.import_module("multimargin.reductions.pairwise")
-            values = pairwise.rounds_with_confidence(self._values(X, by_class=False), len(self.classes_))
+            values = rounds_with_confidence(self._values(X, by_class=False), len(self.classes_))
         else:
             values = self._values(X, by_class=True)
-        return calibration.probabilities(values, self.calibration_)
+        return probabilities(values, self.calibration_)
 
     def _values(self, X: Any, by_class: bool) -> np.ndarray:
         values = scores(as_rows(self._checked(X), only_scored=True), self._W, self._lanes, 1)

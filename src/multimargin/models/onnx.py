@@ -19,9 +19,9 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder
 
+from multimargin.data.atomic import write_atomically
 from multimargin.estimators.linear_svm import LinearSVM
 from multimargin.estimators.linear_svm_cv import LinearSVMCV
-from multimargin.models.atomic import write_atomically
 from multimargin.reductions.pairwise import pairs
 
 _ALIAS = "MultimarginLinear"

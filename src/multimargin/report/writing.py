@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from multimargin.data.atomic import checked_target, write_atomically
 from multimargin.displays.confusion_pairs import ConfusedPairs, confused_pairs
 from multimargin.displays.convergence import ConvergenceDisplay
 from multimargin.displays.path import PathDisplay
 from multimargin.report import numbers
-from multimargin.report.atomic import checked_target, write_text
 from multimargin.report.calibration import calibration
 from multimargin.report.certificate import NAMES, above_optimum, certificate, kind, warning
 from multimargin.report.doubts import doubts
@@ -114,7 +114,7 @@ def write_report(
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
-    write_text(target, text)
+    write_atomically(target, [text.encode()])
 
 
 _CALIBRATION_IN_WORDS = "Share of right answers against the probability that the model gave them; ideal is the diagonal"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from multimargin import LinearSVM
+from multimargin.data.atomic import write_atomically
 from multimargin.models import load, save
-from multimargin.models.atomic import write_atomically
 from tests.models.examples import X, Y
 
 
@@ -91,7 +91,7 @@ def test_folders_that_cannot_be_written(old):
     """As somebody who is not root, whom nothing stops."""
     program = """
 import os, sys
-from multimargin.models.atomic import write_atomically
+from multimargin.data.atomic import write_atomically
 if os.getuid() == 0:
     os.setgid(65534); os.setuid(65534)
 try:
@@ -109,6 +109,12 @@ except PermissionError:
     assert done.stdout == "refused\n", done.stderr
     assert old.read_bytes() == before
     assert only(old)
+
+
+def test_a_new_file_has_the_usual_rights(tmp_path):
+    (tmp_path / "plain").write_text("")
+    write_atomically(tmp_path / "new", [b"text"])
+    assert (tmp_path / "new").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
 def test_permissions(tmp_path):

@@ -1,0 +1,80 @@
+"""``multimargin convert``: our models to LIBLINEAR, LIBSVM and ONNX, and those of LIBLINEAR and LIBSVM to ours."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from multimargin.commands.errors import DONE, CommandError, UsageError
+from multimargin.commands.options import Parser, add_output_options, command
+from multimargin.commands.terminal import Terminal, check_output, file_size
+
+_KINDS = ("multimargin", "liblinear", "libsvm", "onnx")
+_SUFFIXES = {
+    ".onnx": "onnx",
+    ".liblinear": "liblinear",
+    ".libsvm": "libsvm",
+    ".safetensors": "multimargin",
+    ".multimargin": "multimargin",
+}
+_ABOUT = f"""Convert a model. What IN is, its first bytes say; what OUT is to be, --to says, or its suffix:
+{", ".join(f"{suffix} {kind}" for suffix, kind in _SUFFIXES.items())}."""
+_EXAMPLE = """multimargin train @digits digits.model -s 3
+multimargin convert digits.model digits.liblinear
+multimargin convert digits.liblinear again.safetensors"""
+
+
+def add_to(subparsers: Any) -> None:
+    """The command's options."""
+    parser: Parser = command(
+        subparsers,
+        "convert",
+        run,
+        "IN OUT [--to FORMAT] [options]",
+        "convert a model to another format",
+        _ABOUT,
+        _EXAMPLE,
+    )
+    parser.add_argument("model", metavar="IN", help="model to read: ours, LIBLINEAR's or LIBSVM's")
+    parser.add_argument("out", metavar="OUT", help="file to write")
+    parser.add_argument("--to", choices=_KINDS, help="format of OUT, where its suffix does not say it")
+    add_output_options(parser)
+
+
+def run(args: argparse.Namespace, terminal: Terminal) -> int:
+    """Load the one, write the other."""
+    to = args.to or next((kind for suffix, kind in _SUFFIXES.items() if args.out.lower().endswith(suffix)), None)
+    if to is None:
+        raise UsageError(
+            f"{args.out}: which format? Say --to {'|'.join(_KINDS)}, or use its suffix (see convert --help)"
+        )
+    check_output(args.out, apart_from=(args.model,))
+    from multimargin.commands.model_files import kind_of, load_model
+
+    source = kind_of(args.model)
+    model = load_model(args.model)
+    try:
+        _writer(to)(model, args.out)
+    except (TypeError, ValueError) as error:
+        raise CommandError(f"{args.model}: {error}") from None
+    terminal.summary(f"{source} -> {to}: {args.out}, {file_size(args.out)}")
+    terminal.answer({"command": "convert", "in": args.model, "out": args.out, "from": source, "to": to})
+    return DONE
+
+
+def _writer(kind: str) -> Any:
+    if kind == "liblinear":
+        from multimargin.models.liblinear import write_liblinear
+
+        return write_liblinear
+    if kind == "libsvm":
+        from multimargin.models.libsvm import write_libsvm
+
+        return write_libsvm
+    if kind == "onnx":
+        from multimargin.models.onnx import write_onnx
+
+        return write_onnx
+    from multimargin.models import save
+
+    return save

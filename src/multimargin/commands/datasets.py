@@ -1,0 +1,134 @@
+"""DATA of the command line, whatever its format."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from multimargin.commands.errors import CommandError, UsageError
+from multimargin.commands.options import FORMATS
+from multimargin.data.tables import Columns, Wanted, read_table, read_training_table, suffix_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass
+class Dataset:
+    """Rows and, perhaps, labels."""
+
+    path: str
+    X: Any  # a matrix, or the frame of a table
+    y: Any  # an array, or None
+    columns: Columns | None = None  # of a table
+
+    @property
+    def n_rows(self) -> int:
+        return self.X.shape[0]
+
+    def take(self, rows: Any) -> Dataset:
+        """Some of the rows."""
+        X = self.X.iloc[rows] if self.columns is not None else self.X[rows]
+        return Dataset(self.path, X, None if self.y is None else self.y[rows], self.columns)
+
+
+def read_training_data(args: Any, terminal: Any) -> Dataset:
+    """DATA with labels, to train on."""
+    path = args.data
+    kind = format_of(path, args.format)
+    terminal.status(f"reading {path}", now=True)
+    if kind in ("csv", "tsv", "parquet"):
+        if args.label is None:
+            raise UsageError(f"{path}: which column holds the labels? Say --label COL")
+        if args.ngrams[0] > args.ngrams[1]:
+            raise UsageError(f"--ngrams {args.ngrams[0]} {args.ngrams[1]}: MIN is above MAX")
+        wanted = Wanted(*(tuple(getattr(args, name)) for name in ("text", "numeric", "categorical", "drop")))
+        X, y, columns = read_training_table(path, args.label, wanted)
+        return Dataset(path, X, y, columns)
+    for option in ("label", "text", "numeric", "categorical", "drop"):
+        if getattr(args, option):
+            raise UsageError(f"--{option} is for tables (.csv, .tsv, .parquet); {path} is read as {kind}")
+    X, y = _read_matrix(path, kind, args.n_features, args.zero_based, terminal)
+    if y is None:
+        raise CommandError(f"{path}: has no labels (array y)")
+    if not X.shape[0]:
+        raise CommandError(f"{path}: has no rows")
+    if not X.shape[1]:
+        raise CommandError(f"{path}: has no features")
+    return Dataset(path, X, y)
+
+
+def read_more_data(
+    path: str, args: Any, terminal: Any, *, columns: Columns | None, n_features: int | None, kind: str | None = None
+) -> Dataset:
+    """DATA for a model: a table with the ``columns`` that it needs, or a matrix of ``n_features`` columns."""
+    kind = format_of(path, kind)
+    terminal.status(f"reading {path}", now=True)
+    if kind in ("csv", "tsv", "parquet"):
+        if columns is None:
+            raise CommandError(f"{path}: is a table; the model was trained on a matrix (svmlight, .npz)")
+        X, y = read_table(path, columns, args.label)
+        if not len(X):
+            raise CommandError(f"{path}: has no rows")
+        return Dataset(path, X, y, columns)
+    if columns is not None:
+        names = ", ".join(map(repr, columns.names[:6])) + (", ..." if len(columns.names) > 6 else "")
+        raise CommandError(f"{path}: is a matrix; the model was trained on a table with columns {names}")
+    if args.label is not None:
+        raise UsageError(f"--label is for tables (.csv, .tsv, .parquet); {path} is read as {kind}")
+    try:
+        X, y = _read_matrix(path, kind, n_features, args.zero_based, terminal)
+    except ValueError as error:
+        room = f"the model has {n_features}; train it with --n-features to make room for more"
+        raise CommandError(str(error).replace(f"n_features={n_features}", room)) from None
+    if not X.shape[0]:
+        raise CommandError(f"{path}: has no rows")
+    if n_features is not None and X.shape[1] != n_features:
+        raise CommandError(f"{path}: has {X.shape[1]} features, the model has {n_features}")
+    return Dataset(path, X, y)
+
+
+def format_of(path: str, said: str | None) -> str:
+    """How a file is to be read: as it was said, else by its suffix; text that says nothing is svmlight."""
+    if path.startswith("@"):
+        return "bundled"
+    if not os.path.exists(path):
+        raise CommandError(f"{path}: there is no such file")
+    if os.path.isdir(path):
+        raise CommandError(f"{path}: is a folder, not a file")
+    if said is not None:
+        if said in ("csv", "tsv", "parquet") and suffix_of(path) != f".{said}":
+            raise CommandError(f"{path}: a table needs its suffix; call the file {path}.{said}")
+        return said
+    suffix = suffix_of(path).removeprefix(".")
+    return suffix if suffix in FORMATS else "svmlight"
+
+
+def _read_matrix(path: str, kind: str, n_features: int | None, zero_based: str, terminal: Any) -> tuple[Any, Any]:
+    if kind == "bundled":
+        from multimargin.data.bundled import load_bundled
+
+        return load_bundled(path.removeprefix("@"))
+    if kind == "npz":
+        from multimargin.data.npz import read_npz
+
+        return read_npz(path)
+    from multimargin.data.svmlight import read_svmlight
+
+    based: Any = {"auto": "auto", "yes": True, "no": False}[zero_based]
+    X, y = read_svmlight(path, n_features=n_features, zero_based=based)
+    return X, _whole_labels(y, path)
+
+
+def _whole_labels(y: np.ndarray, path: str) -> np.ndarray:
+    """Labels of svmlight text as the integers that they are: 3, not 3.0."""
+    import numpy as np
+
+    bad = np.flatnonzero(~(np.abs(y) < 2**53) | (y != np.trunc(y)))
+    if len(bad):
+        raise CommandError(
+            f"{path}: row {bad[0] + 1}: the label is {y[bad[0]]:g}; classes must be whole numbers "
+            "(for regression: sklearn.svm.LinearSVR)"
+        )
+    return y.astype(np.int64)

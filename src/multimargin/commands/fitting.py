@@ -1,0 +1,110 @@
+"""Training as the commands do it: features of a table first, then the machine; and how good the result is."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from multimargin.commands.datasets import Dataset
+from multimargin.commands.errors import CommandError
+
+
+@dataclass
+class Features:
+    """What makes a matrix of the rows: the fitted transformer of a table, or nothing."""
+
+    transformer: Any = None
+
+    def __call__(self, data: Dataset) -> Any:
+        if self.transformer is None:
+            return data.X
+        return self.transformer.transform(data.X)
+
+    def with_machine(self, machine: Any) -> Any:
+        """What is saved: the machine, or a pipeline that ends in it. Both are fitted already."""
+        if self.transformer is None:
+            return machine
+        from sklearn.pipeline import Pipeline
+
+        return Pipeline([("features", self.transformer), ("svm", machine)])
+
+
+def learn_features(data: Dataset, args: Any) -> tuple[Features, Any]:
+    """The features of training rows, and their matrix."""
+    if data.columns is None:
+        return Features(), data.X
+    from multimargin.data.tables import transformer
+
+    fitted = transformer(data.columns, ngrams=tuple(args.ngrams), min_df=args.min_df)
+    try:
+        X = fitted.fit_transform(data.X)
+    except ValueError as error:
+        raise CommandError(f"{data.path}: {error}") from None
+    return Features(fitted), X
+
+
+@dataclass
+class Fit:
+    """How a training went."""
+
+    seconds: float
+    why_not: str = ""  # it did not converge, in the machine's words
+
+
+def fit(machine: Any, X: Any, y: np.ndarray) -> Fit:
+    """Train. That it did not converge is not said here, but kept for the command to say."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    started = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        machine.fit(X, y)
+    why_not = ""
+    for warning in caught:
+        if issubclass(warning.category, ConvergenceWarning):
+            why_not = str(warning.message)
+        else:
+            warnings.warn(warning.message, stacklevel=2)
+    return Fit(time.perf_counter() - started, why_not)
+
+
+def split(data: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
+    """Rows to train on and rows held out, every class in both where it has two rows."""
+    from sklearn.model_selection import train_test_split
+
+    _, counts = np.unique(data.y, return_counts=True)
+    held_out = round(share * data.n_rows)
+    stratify = data.y if counts.min() >= 2 and min(held_out, data.n_rows - held_out) >= len(counts) else None
+    try:
+        train, test = train_test_split(np.arange(data.n_rows), test_size=share, random_state=seed, stratify=stratify)
+    except ValueError as error:
+        raise CommandError(f"{data.path}: cannot hold out {share:g} of {data.n_rows} rows: {error}") from None
+    return data.take(np.sort(train)), data.take(np.sort(test))
+
+
+def folds_of(y: np.ndarray, n_folds: int, seed: int, path: str) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Rows to train on and to test on, for every fold; classes are spread evenly."""
+    from sklearn.model_selection import StratifiedKFold
+
+    if n_folds > len(y):
+        raise CommandError(f"{path}: {n_folds} folds need as many rows; there are {len(y)}")
+    with warnings.catch_warnings():  # a class with fewer rows than folds is missing in some: no reason to stop
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+            parts = list(folds.split(np.zeros(len(y)), y))
+        except ValueError as error:
+            raise CommandError(f"{path}: cannot make {n_folds} folds: {error}") from None
+    for train, _ in parts:
+        if len(np.unique(y[train])) < 2:
+            raise CommandError(f"{path}: a fold of {n_folds} has only one class to train on; take fewer folds")
+    return parts
+
+
+def accuracy(machine: Any, X: Any, y: np.ndarray) -> float:
+    """The share of rows whose label is predicted."""
+    return float(np.mean(machine.predict(X) == y))

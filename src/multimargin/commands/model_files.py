@@ -1,0 +1,44 @@
+"""Models of the command line: our own files, and LIBLINEAR's and LIBSVM's text, told apart by how they begin."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from multimargin.commands.errors import CommandError
+
+_BEGIN = {b"solver_type": "liblinear", b"svm_type": "libsvm"}
+
+
+def check_model_file(path: str) -> None:
+    """Refuse what is no file, before anything is loaded for it."""
+    if not os.path.exists(path):
+        raise CommandError(f"{path}: there is no such model file")
+    if os.path.isdir(path):
+        raise CommandError(f"{path}: is a folder, not a model file")
+
+
+def kind_of(path: str) -> str:
+    """multimargin, liblinear or libsvm."""
+    check_model_file(path)
+    with open(path, "rb") as file:
+        begin = file.read(16)
+    if not begin:
+        raise CommandError(f"{path}: is empty, no model")
+    return next((kind for word, kind in _BEGIN.items() if begin.startswith(word)), "multimargin")
+
+
+def load_model(path: str) -> Any:
+    """An estimator, or a pipeline that ends in one."""
+    kind = kind_of(path)
+    if kind == "liblinear":
+        from multimargin.models.liblinear import read_liblinear
+
+        return read_liblinear(path)
+    if kind == "libsvm":
+        from multimargin.models.libsvm import read_libsvm
+
+        return read_libsvm(path)
+    from multimargin.models import load
+
+    return load(path)

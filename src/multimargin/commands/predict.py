@@ -1,0 +1,164 @@
+"""``multimargin predict``: labels, probabilities or the best few classes of every row."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from multimargin.commands.errors import DONE, CommandError, UsageError
+from multimargin.commands.options import DATA_HELP, Parser, add_data_options, add_output_options, command, count
+from multimargin.commands.terminal import Terminal, check_output
+
+_ABOUT = """Predict the label of every row of DATA by the model in MODEL, one a line, into OUT (- is stdout).
+
+--proba   a header with the classes, then label and probabilities, separated by tabs
+--top N   the N best classes of a row, each followed by its score (or probability, with --proba)
+
+Where DATA has labels (a table: with --label), the accuracy is said, too."""
+_EXAMPLE = """multimargin train @digits digits.model
+multimargin predict @digits digits.model labels.txt
+multimargin predict @digits digits.model - --top 3"""
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+def add_to(subparsers: Any) -> None:
+    """The command's options."""
+    parser: Parser = command(
+        subparsers, "predict", run, "DATA MODEL OUT [options]", "predict labels or probabilities", _ABOUT, _EXAMPLE
+    )
+    parser.add_argument("data", metavar="DATA", help=DATA_HELP)
+    parser.add_argument("model", metavar="MODEL", help="file that train wrote, or a model of LIBLINEAR or LIBSVM")
+    parser.add_argument("out", metavar="OUT", nargs="?", default="-", help="file to write (default: -, stdout)")
+    parser.add_argument("--proba", action="store_true", help="probabilities (of a model trained with --probability)")
+    parser.add_argument("--top", metavar="N", type=count, help="the N best classes with their scores")
+    add_data_options(parser, training=False)
+    add_output_options(parser)
+
+
+def run(args: argparse.Namespace, terminal: Terminal) -> int:
+    """Load, read, predict, write."""
+    if args.out != "-":
+        check_output(args.out, apart_from=(args.data, args.model))
+    from multimargin.commands.model_files import load_model
+
+    model = _light(args.model) or load_model(args.model)
+
+    from multimargin.commands.datasets import read_more_data
+    from multimargin.data.atomic import write_atomically
+    from multimargin.data.tables import columns_of
+
+    columns = columns_of(model)
+    machine = model.steps[-1][1] if hasattr(model, "steps") else model
+    if args.proba and getattr(machine, "calibration_", None) is None:
+        raise UsageError(f"--proba: {args.model} has no probabilities; train it with --probability")
+    n_features = None if columns is not None else model.n_features_in_
+    data = read_more_data(args.data, args, terminal, columns=columns, n_features=n_features, kind=args.format)
+    labels, values = _predict(model, machine, data, args)
+    accuracy, remark = _accuracy(labels, data.y, machine.classes_)
+
+    if args.out == "-" and not args.json:
+        terminal.clear()
+        sys.stdout.writelines(_lines(labels, values, machine.classes_, args))
+        sys.stdout.flush()
+    elif args.out != "-":
+        lines = _lines(labels, values, machine.classes_, args)
+        write_atomically(args.out, (line.encode() for line in lines), sync=False)
+        terminal.summary(f"{len(labels)} labels: {args.out}")
+    if accuracy is not None:
+        _said(terminal, args.out, f"accuracy: {accuracy:.4f} ({round(accuracy * len(labels))} of {len(labels)} rows)")
+    elif remark:
+        terminal.note(remark)
+    terminal.answer(_answer(args, labels, values, machine.classes_, accuracy))
+    return DONE
+
+
+def _said(terminal: Terminal, out: str, text: str) -> None:
+    """Beside the labels on stdout, the accuracy goes to stderr."""
+    if out != "-":
+        terminal.summary(text)
+    elif not terminal.quiet and not terminal.as_json:
+        print(text, file=sys.stderr)
+
+
+def _light(path: str) -> Any:
+    """A linear model without scikit-learn, whose import takes longer than most predictions; None for all others."""
+    from multimargin.commands.model_files import kind_of
+
+    if kind_of(path) != "multimargin":
+        return None
+    from multimargin.models.light import load_light
+
+    return load_light(path)
+
+
+def _predict(model: Any, machine: Any, data: Any, args: argparse.Namespace) -> tuple[Any, Any]:
+    """Labels, and a value of every class where one is asked for."""
+    import numpy as np
+
+    try:
+        if args.proba:
+            values = model.predict_proba(data.X)
+            return machine.classes_[values.argmax(axis=1)], values
+        if args.top is None:
+            return model.predict(data.X), None
+        values = np.asarray(model.decision_function(data.X))
+    except ValueError as error:
+        raise CommandError(f"{data.path}: {error}") from None
+    if values.ndim == 1:
+        values = np.column_stack([-values, values])
+    return machine.classes_[values.argmax(axis=1)], values
+
+
+def _accuracy(labels: Any, y: Any, classes: Any) -> tuple[float | None, str]:
+    """The share of labels that are right, or why that cannot be said."""
+    import numpy as np
+
+    if y is None or not len(y):
+        return None, ""
+    if (y.dtype.kind in "US") != (classes.dtype.kind in "USO"):  # 3 and "3" are the same label here
+        y, labels, classes = (np.asarray(values).astype(str) for values in (y, labels, classes))
+    if not np.isin(y, classes).any():
+        return None, "no label of the data is a class of the model: no accuracy"
+    return float(np.mean(labels == y)), ""
+
+
+def _lines(labels: Any, values: Any, classes: Any, args: argparse.Namespace) -> Any:
+    names = [_label(name) for name in classes.tolist()]
+    if args.top is not None:
+        order = (-values).argsort(axis=1, kind="stable")[:, : args.top]
+        for row, best in zip(values, order, strict=True):
+            yield "\t".join(f"{names[j]}\t{row[j]:.6g}" for j in best) + "\n"
+    elif args.proba:
+        yield "\t".join(["label", *names]) + "\n"
+        for label, row in zip(labels.tolist(), values.tolist(), strict=True):
+            yield "\t".join([_label(label), *(f"{value:.6g}" for value in row)]) + "\n"
+    else:
+        for label in labels.tolist():
+            yield _label(label) + "\n"
+
+
+def _label(label: Any) -> str:
+    """A label as it stands in the data; one that would break the line is escaped."""
+    if isinstance(label, float) and label.is_integer():
+        return str(int(label))
+    return str(label).translate(_ESCAPES)
+
+
+def _answer(args: argparse.Namespace, labels: Any, values: Any, classes: Any, accuracy: float | None) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "command": "predict",
+        "data": args.data,
+        "model": args.model,
+        "out": args.out,
+        "rows": len(labels),
+        "classes": classes,
+        "accuracy": accuracy,
+    }
+    if args.out == "-":
+        result["labels"] = labels
+        if args.proba:
+            result["probabilities"] = values
+        elif values is not None:
+            result["scores"] = values
+    return result

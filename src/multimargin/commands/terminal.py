@@ -1,0 +1,122 @@
+"""What a command says, and where: results on stdout, everything else on stderr, a live line only on a terminal."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from multimargin.commands.errors import CommandError
+
+_REFRESH = 0.1  # seconds between two states of the live line
+
+
+class Terminal:
+    """The voice of one command."""
+
+    def __init__(self, *, quiet: bool = False, as_json: bool = False):
+        self.quiet = quiet
+        self.as_json = as_json
+        self.live = sys.stderr.isatty() and not quiet
+        self._shown = 0  # characters of the live line
+        self._next = 0.0
+
+    def say(self, text: str = "") -> None:
+        """A line of the result, for people."""
+        if not self.as_json:
+            self.clear()
+            print(text, flush=True)
+
+    def summary(self, text: str) -> None:
+        """A line about a result that went into a file; --quiet does without."""
+        if not self.quiet:
+            self.say(text)
+
+    def answer(self, result: dict[str, Any]) -> None:
+        """The result, for programs."""
+        if self.as_json:
+            self.clear()
+            print(json.dumps(_plain(result), ensure_ascii=False), flush=True)
+
+    def note(self, text: str) -> None:
+        """Something worth knowing, on stderr."""
+        if not self.quiet:
+            self.warn(text, "note")
+
+    def warn(self, text: str, kind: str = "warning") -> None:
+        """Something that must be known, on stderr."""
+        self.clear()
+        print(f"multimargin: {kind}: {one_line(text)}", file=sys.stderr, flush=True)
+
+    def status(self, text: str, *, now: bool = False) -> None:
+        """What is going on, as a line that the next one replaces."""
+        if not self.live or (not now and time.monotonic() < self._next):
+            return
+        self._next = time.monotonic() + _REFRESH
+        text = text[: max(shutil.get_terminal_size().columns - 1, 20)]
+        sys.stderr.write("\r" + text.ljust(self._shown))
+        sys.stderr.flush()
+        self._shown = len(text)
+
+    def clear(self) -> None:
+        """Take the live line away."""
+        if self._shown:
+            sys.stderr.write("\r" + " " * self._shown + "\r")
+            sys.stderr.flush()
+            self._shown = 0
+
+
+def one_line(text: object) -> str:
+    """A message of a library without its line breaks."""
+    return " ".join(str(text).split())
+
+
+def _plain(value: Any) -> Any:
+    """As JSON can hold it: NumPy's numbers and arrays are Python's, what is not finite is null."""
+    if isinstance(value, dict):
+        return {str(_plain(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return value
+
+
+def check_output(path: str, *, apart_from: tuple[str, ...] = ()) -> None:
+    """Refuse a path that cannot be written, before any work is done for it; nor may it be one of the inputs."""
+    folder = Path(path).parent
+    if not path or path.endswith(("/", os.sep)):
+        raise CommandError(f"{path!r}: the output needs the name of a file")
+    if not folder.exists():
+        raise CommandError(f"{path}: there is no folder {folder}; make it first")
+    if not folder.is_dir():
+        raise CommandError(f"{path}: {folder} is not a folder")
+    if os.path.isdir(path):
+        raise CommandError(f"{path}: is a folder; the output needs the name of a file")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise CommandError(f"{path}: no permission to write into {folder}")
+    if os.path.exists(path):
+        if not os.access(path, os.W_OK):
+            raise CommandError(f"{path}: exists, and may not be written")
+        for other in apart_from:
+            if os.path.exists(other) and os.path.samefile(path, other):
+                raise CommandError(f"{path}: is also an input, which would be lost; choose another name")
+
+
+def file_size(path: str) -> str:
+    """How large a file is, in words."""
+    size = float(os.path.getsize(path))
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "bytes" or size >= 10 else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"

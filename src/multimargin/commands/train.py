@@ -1,0 +1,255 @@
+"""``multimargin train``: from data to a model file, with the certificate in words."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from multimargin.commands.errors import DONE, INTERRUPTED, NOT_CONVERGED, UsageError
+from multimargin.commands.options import (
+    DATA_HELP,
+    Parser,
+    add_data_options,
+    add_machine_options,
+    add_output_options,
+    command,
+    folds,
+    share,
+)
+from multimargin.commands.terminal import Terminal, check_output, file_size
+
+_ABOUT = """Train a machine and write it to MODEL.
+
+Every training ends with a certificate: how far the model may be from the optimum, proven.
+A table (.csv, .tsv, .parquet) needs --label; its columns become features inside the model."""
+_EXAMPLE = """multimargin train @digits digits.model --holdout 0.25
+multimargin train @digits digits.model --kernel rbf --C 8 --n-jobs -1"""
+
+
+def add_to(subparsers: Any) -> None:
+    """The command's options."""
+    parser: Parser = command(
+        subparsers, "train", run, "DATA MODEL [options]", "train a machine and write it to a file", _ABOUT, _EXAMPLE
+    )
+    parser.add_argument("data", metavar="DATA", help=DATA_HELP)
+    parser.add_argument("model", metavar="MODEL", nargs="?", help="file to write; not needed with -v")
+    add_data_options(parser, training=True)
+    add_machine_options(parser, probability=True)
+    group = parser.add_argument_group("judging")
+    group.add_argument("--valid", metavar="FILE", help="accuracy on the rows of this file")
+    group.add_argument(
+        "--holdout", metavar="SHARE", type=share, help="train without this share of the rows; accuracy on those"
+    )
+    group.add_argument(
+        "-v", "--cross-validate", dest="folds", metavar="N", type=folds, help="accuracy in N folds, and no model"
+    )
+    group.add_argument(
+        "-C",
+        "--find-C",
+        dest="find_C",
+        action="store_true",
+        help="find C (and gamma of a kernel) by cross-validation first, as the command tune does; -v N sets its folds",
+    )
+    add_output_options(parser)
+
+
+def run(args: argparse.Namespace, terminal: Terminal) -> int:
+    """Train, judge, write."""
+    only_validate = args.folds is not None and not args.find_C
+    if args.model is None and args.folds is None and not args.find_C:
+        raise UsageError("train: the following arguments are required: MODEL, the file to write")
+    if only_validate and (args.model is not None or args.holdout or args.valid):
+        raise UsageError("-v only cross-validates: leave out MODEL, --holdout and --valid")
+    if args.valid and args.holdout:
+        raise UsageError("--valid and --holdout exclude each other")
+    if args.model is not None:
+        check_output(args.model, apart_from=(args.data, args.valid or ""))
+
+    from multimargin.commands.machines import machine, set_weights
+
+    model = machine(args)  # wrong parameters are refused before anything is read
+    from multimargin.commands.datasets import read_training_data
+
+    data = read_training_data(args, terminal)
+    set_weights(model, args.weight, data.y, data.path)
+    _note_keys(data, terminal)
+    if only_validate:
+        return _cross_validate(args, model, data, terminal)
+    if args.find_C:
+        _find(args, model, data, terminal)
+        if args.model is None:
+            return DONE
+    return _train(args, model, data, terminal)
+
+
+def _note_keys(data: Any, terminal: Terminal) -> None:
+    if data.columns is None:
+        return
+    from multimargin.data.tables import suspicious_columns
+
+    for name, n_values in suspicious_columns(data.X, data.columns):
+        terminal.note(
+            f"{data.path}: column {name!r} has {n_values} different values in {data.n_rows} rows, each a feature; "
+            f"is it a key, a date or text? (--drop {name}, --text {name})"
+        )
+
+
+def _find(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal) -> None:
+    """Give the machine the best C, and gamma."""
+    from multimargin.commands.search import search
+
+    found = search(args, model, data, args.folds or 5, terminal)
+    model.set_params(**found.best)
+    args.C, args.gamma = found.best["C"], found.best.get("gamma", args.gamma)
+    told = ", ".join(f"{name} = {value:g}" for name, value in found.best.items())
+    text = f"best {told}: accuracy {found.best_score:.4f} in {args.folds or 5} folds"
+    if args.model is None:
+        terminal.say(text)
+        terminal.answer({"command": "train", "best": found.best, "accuracy": found.best_score})
+    else:
+        terminal.summary(text)
+
+
+def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal) -> int:
+    from multimargin.commands.datasets import read_more_data
+    from multimargin.commands.errors import CommandError
+    from multimargin.commands.fitting import Fit, accuracy, fit, learn_features, split
+    from multimargin.models import save
+
+    part, judged, where = data, data, "the training rows"
+    if args.holdout:
+        part, judged = split(data, args.holdout, args.seed)
+        where = f"the {judged.n_rows} rows held out"
+    features, X = learn_features(part, args)
+    if args.valid:
+        judged = read_more_data(args.valid, args, terminal, columns=data.columns, n_features=X.shape[1])
+        if judged.y is None:
+            raise CommandError(f"{args.valid}: has no labels (array y)")
+        where = f"the {judged.n_rows} rows of {args.valid}"
+    terminal.clear()
+    model.set_params(verbose=int(terminal.live))
+    interrupted = False
+    try:
+        trained = fit(model, X, part.y)
+    except KeyboardInterrupt:
+        if not hasattr(model, "dual_gap_"):
+            raise
+        interrupted, trained = True, Fit(float(model.history_["seconds"][-1]) if len(model.history_) else 0.0)
+    except ValueError as error:
+        raise CommandError(f"{data.path}: {error}") from None
+    model.set_params(verbose=0)
+    terminal.status(f"writing {args.model}", now=True)
+    save(features.with_machine(model), args.model)
+    score = accuracy(model, X if judged is data else features(judged), judged.y)
+    _tell(args, terminal, model, part, X.shape, trained.seconds, score, judged, where)
+    if interrupted:
+        terminal.warn(f"interrupted: {args.model} holds the model as it was last certified")
+        return INTERRUPTED
+    if not model.converged_:
+        terminal.warn(f"{_as_options(trained.why_not)}; {args.model} holds the model as far as it came")
+        return NOT_CONVERGED
+    return DONE
+
+
+def _as_options(text: str) -> str:
+    """What the estimators say about their parameters, with the names that those have here."""
+    for name in ("max_iter", "time_limit"):
+        option = "--" + name.replace("_", "-")
+        text = text.replace(f"{name}=", f"{option} ").replace(name, option)
+    return text.replace("raise tol", "raise --tol").replace("lower C=", "lower --C ")
+
+
+def _tell(args, terminal, model, part, shape, seconds, score, judged, where) -> None:
+    from multimargin.commands.machines import describe, parameters
+    from multimargin.commands.words import certificate, counted, duration, fields, verdict
+
+    n_classes, solver = len(model.classes_), str(model.history_["solver"][-1]) if len(model.history_) else ""
+    held_out = f", {judged.n_rows} more held out" if args.holdout else ""
+    terminal.summary(
+        fields(
+            [
+                (
+                    "data",
+                    f"{counted(shape[0], 'row')}, {counted(shape[1], 'feature')}, "
+                    f"{counted(n_classes, 'class')}{held_out}",
+                ),
+                ("machine", describe(model)),
+                ("training", f"{duration(seconds)}, {counted(model.n_iter_, 'epoch')} of {solver}"),
+                ("certificate", certificate(model)),
+                ("target", verdict(model)),
+                ("accuracy", f"{score:.4f} on {where}"),
+                ("model", f"{args.model}, {file_size(args.model)}"),
+            ]
+        )
+    )
+    terminal.answer(
+        {
+            "command": "train",
+            "data": args.data,
+            "rows": shape[0],
+            "features": shape[1],
+            "classes": model.classes_,
+            "parameters": parameters(model),
+            "solver": solver,
+            "seconds": seconds,
+            "epochs": model.n_iter_,
+            "primal_objective": model.primal_objective_,
+            "dual_objective": model.dual_objective_,
+            "gap": model.dual_gap_,
+            "worst_gap": model.worst_gap_,
+            "converged": model.converged_,
+            "accuracy": score,
+            "accuracy_on": "holdout" if args.holdout else "valid" if args.valid else "training",
+            "accuracy_rows": judged.n_rows,
+            "model": args.model,
+        }
+    )
+
+
+def _cross_validate(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal) -> int:
+    """LIBLINEAR's -v: how good such a machine is on rows that it has not seen."""
+    import numpy as np
+    from sklearn.base import clone
+
+    from multimargin.commands.fitting import accuracy, fit, folds_of, learn_features
+    from multimargin.commands.machines import describe, parameters
+    from multimargin.commands.words import counted, duration, fields
+
+    scores, hits, seconds, short = [], 0.0, 0.0, 0
+    parts = folds_of(data.y, args.folds, args.seed, data.path)
+    for i, (train, test) in enumerate(parts):
+        terminal.status(f"fold {i + 1} of {len(parts)}", now=True)
+        learnt, held_out = data.take(train), data.take(test)
+        features, X = learn_features(learnt, args)
+        machine = clone(model)
+        seconds += fit(machine, X, learnt.y).seconds
+        scores.append(accuracy(machine, features(held_out), held_out.y))
+        hits += scores[-1] * len(test)
+        short += not machine.converged_
+    total = hits / data.n_rows
+    terminal.say(
+        fields(
+            [
+                ("data", f"{counted(data.n_rows, 'row')}, {counted(len(np.unique(data.y)), 'class')}"),
+                ("machine", describe(model)),
+                ("training", f"{duration(seconds)} for {len(parts)} folds"),
+                ("accuracy", f"{total:.4f} of all rows; folds from {min(scores):.4f} to {max(scores):.4f}"),
+            ]
+        )
+    )
+    terminal.answer(
+        {
+            "command": "train",
+            "data": args.data,
+            "rows": data.n_rows,
+            "parameters": parameters(model),
+            "seconds": seconds,
+            "accuracy": total,
+            "fold_accuracies": scores,
+            "converged": not short,
+        }
+    )
+    if short:
+        terminal.warn(f"{short} of {len(parts)} folds did not converge; raise --max-iter or --tol, or lower --C")
+        return NOT_CONVERGED
+    return DONE

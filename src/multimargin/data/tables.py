@@ -1,0 +1,263 @@
+"""Tables: ``.csv``, ``.tsv`` and ``.parquet`` files, and the transformer that makes features of their columns.
+
+Conventions
+-----------
+A column has one of three roles. Numeric ones are scaled to mean 0 and deviation 1, what is missing is the median;
+categorical ones become a 0/1 feature a value, what is missing is a value of its own, values that training did not know
+are none; text columns become TF-IDF weights of words. Text and categories are kept as they stand in the file ("01" is
+not "1", "NA" is not missing). Rows are counted from 1, the header not among them.
+
+The roles are in the transformer, and so in the model: a table to be predicted is read by them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from os import fspath
+from typing import Any
+
+import numpy as np
+
+COMPRESSED = (".gz", ".bz2", ".xz")
+SUFFIXES = (".csv", ".tsv", ".parquet")
+_MANY_VALUES = 20  # of a categorical column, before it is suspected of being a key
+_SHOWN = 12  # columns that an error lists
+
+
+class TableError(ValueError):
+    """A table that cannot be used; the message names the file, the column and the row."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns are features, by role."""
+
+    numeric: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    text: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.text, *self.numeric, *self.categorical)
+
+    @property
+    def as_text(self) -> tuple[str, ...]:
+        return (*self.text, *self.categorical)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What somebody says about columns; the rest is found."""
+
+    text: tuple[str, ...] = ()
+    numeric: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+
+
+def is_table(path) -> bool:
+    """Whether the name of a file says that it is a table."""
+    return suffix_of(path) in SUFFIXES
+
+
+def suffix_of(path) -> str:
+    """The suffix of a file, that of its compression aside."""
+    name = fspath(path).lower()
+    for compressed in COMPRESSED:
+        name = name.removesuffix(compressed)
+    dot = name.rfind(".")
+    return name[dot:] if dot > max(name.rfind("/"), name.rfind("\\")) else ""
+
+
+def read_training_table(path, label: str, wanted: Wanted) -> tuple[Any, np.ndarray, Columns]:
+    """A table to train on: the frame of its features, the labels, and which column has which role.
+
+    With text columns only those that ``wanted`` names are features; without, all but the label and ``wanted.drop``.
+    """
+    pandas = _pandas()
+    raw = _read(pandas, path)
+    named = (label, *wanted.text, *wanted.numeric, *wanted.categorical, *wanted.drop)
+    _check_there(path, raw, named, "the file")
+    _check_once(path, named)
+    if not len(raw):
+        raise TableError(f"{path}: has no rows")
+    free = [] if wanted.text else [name for name in raw.columns if name not in named]
+    numeric = {name for name in free if _is_numeric(pandas, raw[name])} | set(wanted.numeric)
+    categorical = (set(free) - numeric) | set(wanted.categorical)
+    columns = Columns(
+        tuple(name for name in raw.columns if name in numeric),
+        tuple(name for name in raw.columns if name in categorical),
+        tuple(name for name in raw.columns if name in wanted.text),
+    )
+    if not columns.names:
+        raise TableError(f"{path}: has no column for features besides {', '.join(map(repr, named))}")
+    frame = _frame(pandas, path, raw, columns, extra=(label,))
+    for name in columns.numeric:
+        if frame[name].isna().all():
+            raise TableError(f"{path}: column {name!r} has no values; leave it out (--drop {name})")
+    y = _labels(path, frame.pop(label), label)
+    return frame, y, columns
+
+
+def read_table(path, columns: Columns, label: str | None = None) -> tuple[Any, np.ndarray | None]:
+    """A table with the columns that a model needs: the frame of its features, and the labels if a column is named."""
+    pandas = _pandas()
+    raw = _read(pandas, path)
+    _check_there(path, raw, columns.names, "the model needs it; the file")
+    if label in columns.names:
+        raise TableError(f"{path}: column {label!r} is a feature of the model, not the label")
+    extra = () if label is None else (label,)
+    _check_there(path, raw, extra, "the file")
+    frame = _frame(pandas, path, raw, columns, extra)
+    return frame, None if label is None else _labels(path, frame.pop(label), label)
+
+
+def transformer(columns: Columns, *, ngrams: tuple[int, int] = (1, 1), min_df: int = 1) -> Any:
+    """What makes features of a frame; not fitted."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    parts: list[tuple[str, Any, Any]] = [
+        (f"text_{i}" if i else "text", TfidfVectorizer(ngram_range=ngrams, min_df=min_df, sublinear_tf=True), name)
+        for i, name in enumerate(columns.text)
+    ]
+    if columns.numeric:
+        scaled = Pipeline([("impute", SimpleImputer(strategy="median")), ("scale", StandardScaler())])
+        parts.append(("numeric", scaled, list(columns.numeric)))
+    if columns.categorical:
+        parts.append(("categorical", OneHotEncoder(handle_unknown="ignore"), list(columns.categorical)))
+    return ColumnTransformer(parts, verbose_feature_names_out=len(parts) > 1)
+
+
+def columns_of(model: Any) -> Columns | None:
+    """The columns that a model asks of a table; None for a model of matrices."""
+    steps = getattr(model, "steps", None)
+    parts = getattr(steps[0][1], "transformers", None) if steps else None
+    if parts is None:
+        return None
+    roles: dict[str, list[str]] = {"numeric": [], "categorical": [], "text": []}
+    for name, _, of in parts:
+        role = "text" if isinstance(of, str) else "categorical" if name == "categorical" else "numeric"
+        roles[role].extend([of] if isinstance(of, str) else of)
+    return Columns(*(tuple(roles[role]) for role in ("numeric", "categorical", "text")))
+
+
+def suspicious_columns(frame: Any, columns: Columns) -> list[tuple[str, int]]:
+    """Categorical columns that look like keys or dates, with how many values they have."""
+    counts = [(name, int(frame[name].nunique())) for name in columns.categorical]
+    return [(name, count) for name, count in counts if count > max(_MANY_VALUES, len(frame) // 2)]
+
+
+def rows_as_text(frame: Any, columns: Columns) -> list[str]:
+    """Every row for people to read: its text, or its columns with their names."""
+    if columns.text:
+        return [" | ".join(map(str, row)) for row in frame[list(columns.text)].itertuples(index=False)]
+    names = list(columns.names)
+    return [
+        ", ".join(f"{name}={value}" for name, value in zip(names, row, strict=True))
+        for row in frame[names].itertuples(index=False)
+    ]
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError('tables need pandas and pyarrow: pip install "multimargin[text]"') from None
+    return pandas
+
+
+def _read(pandas: Any, path, **options: Any) -> Any:
+    """The file as pandas sees it; its errors with the name of the file."""
+    suffix = suffix_of(path)
+    try:
+        if suffix == ".parquet":
+            frame = pandas.read_parquet(path)
+            frame.columns = [str(name) for name in frame.columns]
+            return frame
+        separator = "\t" if suffix == ".tsv" else ","
+        with warnings.catch_warnings():  # such as that it leaves out what a line has too much of
+            warnings.simplefilter("error", pandas.errors.ParserWarning)
+            frame = pandas.read_csv(path, sep=separator, low_memory=False, index_col=False, **options)
+    except ImportError as error:
+        raise ImportError(f'{path}: .parquet files need pyarrow: pip install "multimargin[text]"') from error
+    except UnicodeDecodeError as error:
+        raise TableError(f"{path}: is not UTF-8 text: byte {error.object[error.start]:#04x}") from None
+    except pandas.errors.ParserWarning:
+        raise TableError(f"{path}: cannot be read as a table: lines have more columns than the header") from None
+    except (ValueError, OSError) as error:
+        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
+            raise
+        said = " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ")
+        raise TableError(f"{path}: cannot be read as a table: {said}") from None
+    if len(frame.columns) == 1 and any(mark in frame.columns[0] for mark in ";\t"):
+        raise TableError(f"{path}: columns must be separated by commas (.csv) or tabs (.tsv)")
+    return frame
+
+
+def _check_there(path, raw: Any, names: Iterable[str], who: str) -> None:
+    for name in names:
+        if name not in raw.columns:
+            there = list(map(repr, raw.columns))
+            more = f" and {len(there) - _SHOWN} more" if len(there) > _SHOWN else ""
+            raise TableError(f"{path}: there is no column {name!r}; {who} has {', '.join(there[:_SHOWN])}{more}")
+
+
+def _check_once(path, names: tuple[str, ...]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise TableError(
+                f"{path}: column {name!r} is named twice: it can be the label, text, numeric or categorical"
+            )
+
+
+def _is_numeric(pandas: Any, column: Any) -> bool:
+    types = pandas.api.types
+    return types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
+
+
+def _frame(pandas: Any, path, raw: Any, columns: Columns, extra: tuple[str, ...]) -> Any:
+    """The columns of a raw frame as their roles want them: numbers, or text as it stands in the file."""
+    as_text = (*columns.as_text, *extra)
+    exact = raw
+    if as_text and suffix_of(path) != ".parquet":  # pandas guessed types; read what is text again without
+        exact = _read(pandas, path, usecols=list(dict.fromkeys(as_text)), dtype=str, keep_default_na=False)
+    made = {name: _numbers(pandas, path, raw[name]) for name in columns.numeric}
+    made |= {name: _text(exact[name]) for name in as_text}
+    return pandas.DataFrame({name: made[name] for name in raw.columns if name in made})
+
+
+def _numbers(pandas: Any, path, column: Any) -> np.ndarray:
+    values = pandas.to_numeric(column, errors="coerce").astype("float64").to_numpy(dtype=np.float64, na_value=np.nan)
+    bad = (np.isnan(values) & ~column.isna().to_numpy()) | np.isinf(values)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise TableError(f"{path}: row {row + 1}: column {column.name!r} holds {str(column.iloc[row])!r}, not a number")
+    return values
+
+
+def _text(column: Any) -> np.ndarray:
+    """Strings; what is missing is the empty one."""
+    values = np.empty(len(column), dtype=object)
+    values[:] = ["" if gone else str(value) for value, gone in zip(column, column.isna(), strict=True)]
+    return values
+
+
+def _labels(path, column: Any, label: str) -> np.ndarray:
+    """Integers where every label is one, written plainly; else the text of the file."""
+    values = column.to_numpy()
+    gone = np.flatnonzero(values == "")
+    if len(gone):
+        raise TableError(f"{path}: row {gone[0] + 1}: column {label!r} holds no label")
+    try:
+        numbers = [int(value) for value in values]
+    except ValueError:
+        return values.astype(str)
+    plain = all(str(number) == value for number, value in zip(numbers, values, strict=True))
+    small = plain and all(abs(number) < 2**62 for number in numbers)
+    return np.array(numbers, dtype=np.int64) if small else values.astype(str)

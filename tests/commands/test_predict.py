@@ -1,0 +1,137 @@
+"""multimargin predict: labels, probabilities, the best few classes."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from multimargin.commands.main import main
+from multimargin.models import load
+
+KEYS = {"command", "data", "model", "out", "rows", "classes", "accuracy"}
+
+
+def lines(path):
+    with open(path) as file:
+        return file.read().splitlines()
+
+
+@pytest.mark.parametrize("kind", ["digits", "kernel"])
+def test_labels_are_those_of_the_estimator(run, folder, models, digits, kind):
+    done = run("predict", folder / "digits.svm", models / kind, "out.txt")
+    assert (done.code, done.err) == (0, "")
+    X, y = digits
+    expected = load(models / kind).predict(X)
+    assert lines("out.txt") == [str(label) for label in expected]
+    hits = int((expected == y).sum())
+    assert done.out == f"400 labels: out.txt\naccuracy: {hits / 400:.4f} ({hits} of 400 rows)\n"
+
+
+def test_stdout_holds_labels_only(run, folder, models):
+    done = run("predict", folder / "digits.svm", models / "digits", "-")
+    assert len(done.out.splitlines()) == 400 and set(done.out.split()) <= set("0123456789")
+    assert done.err.startswith("accuracy: ")
+    assert run("predict", folder / "digits.svm", models / "digits").out == done.out
+    assert run("predict", folder / "digits.svm", models / "digits", "-", "-q").err == ""
+
+
+def test_json(run, folder, models, digits):
+    to_file = run("predict", folder / "digits.svm", models / "digits", "out.txt", "--json")
+    assert set(to_file.json) == KEYS and len(lines("out.txt")) == 400
+    assert to_file.json["classes"] == list(range(10))
+    on_stdout = run("predict", folder / "digits.svm", models / "digits", "-", "--json")
+    assert set(on_stdout.json) == KEYS | {"labels"} and on_stdout.err == ""
+    assert [str(label) for label in on_stdout.json["labels"]] == lines("out.txt")
+    scores = run("predict", folder / "digits.svm", models / "digits", "-", "--json", "--top", "2").json["scores"]
+    np.testing.assert_allclose(scores, load(models / "digits").decision_function(digits[0]), rtol=1e-12)
+
+
+def test_top_classes_come_with_their_scores(run, folder, models, digits):
+    run("predict", folder / "digits.svm", models / "digits", "out.txt", "--top", "3")
+    scores = load(models / "digits").decision_function(digits[0])
+    for line, row in zip(lines("out.txt"), scores, strict=True):
+        words = line.split("\t")
+        best = np.argsort(-row, kind="stable")[:3]
+        assert words[::2] == [str(label) for label in best]
+        np.testing.assert_allclose([float(word) for word in words[1::2]], row[best], rtol=1e-4)
+
+
+def test_top_of_more_classes_than_there_are(run, folder, models):
+    run("predict", folder / "digits.svm", models / "digits", "out.txt", "--top", "99")
+    assert {len(line.split("\t")) for line in lines("out.txt")} == {20}
+
+
+def test_top_of_two_classes(run):
+    with open("two.svm", "w") as file:
+        file.write("-1 1:-1\n-1 1:-2\n1 1:1\n1 1:2\n")
+    run("train", "two.svm", "m", "-q")
+    rows = [line.split("\t") for line in run("predict", "two.svm", "m", "-", "--top", "2", "-q").out.splitlines()]
+    assert [row[0] for row in rows] == ["-1", "-1", "1", "1"]
+    assert all(float(row[1]) == -float(row[3]) for row in rows)
+
+
+def test_probabilities(run, folder):
+    assert run("train", folder / "digits.svm", "m", "--probability", "-q").code == 0
+    run("predict", folder / "digits.svm", "m", "labels.txt")
+    assert run("predict", folder / "digits.svm", "m", "out.txt", "--proba").code == 0
+    header, *rows = (line.split("\t") for line in lines("out.txt"))
+    assert header == ["label", *"0123456789"]
+    assert [row[0] for row in rows] == lines("labels.txt")
+    values = np.array([[float(word) for word in row[1:]] for row in rows])
+    np.testing.assert_allclose(values.sum(axis=1), 1, atol=1e-4)
+    assert [header[1:][j] for j in values.argmax(axis=1)] == lines("labels.txt")
+    top = run("predict", folder / "digits.svm", "m", "-", "--proba", "--top", "1", "-q").out.splitlines()
+    np.testing.assert_allclose([float(line.split("\t")[1]) for line in top], values.max(axis=1), rtol=1e-4)
+    result = run("predict", folder / "digits.svm", "m", "-", "--proba", "--json").json
+    np.testing.assert_allclose(result["probabilities"], values, atol=1e-5)
+
+
+def test_labels_that_are_no_classes(run, models, folder):
+    with open("unknown.svm", "w") as file:
+        file.write("77 1:1\n77 2:1\n")
+    done = run("predict", "unknown.svm", models / "digits", "out.txt")
+    assert done.code == 0 and len(lines("out.txt")) == 2
+    assert done.err == "multimargin: note: no label of the data is a class of the model: no accuracy\n"
+    assert run("predict", "unknown.svm", models / "digits", "out.txt", "--json").json["accuracy"] is None
+
+
+def test_labels_with_tabs_and_line_breaks_stay_on_their_line(run):
+    with open("t.csv", "w") as file:
+        file.write('x,y\n1,"a\tb"\n2,"a\tb"\n-1,"c\nd\\"\n-2,"c\nd\\"\n')
+    assert run("train", "t.csv", "m", "--label", "y", "-q").code == 0
+    assert run("predict", "t.csv", "m", "-").out.splitlines() == ["a\\tb", "a\\tb", "c\\nd\\\\", "c\\nd\\\\"]
+
+
+def test_unlabelled_matrix(run, models, digits):
+    np.savez("x.npz", X=digits[0])
+    done = run("predict", "x.npz", models / "digits", "out.txt")
+    assert (done.code, done.out, done.err) == (0, "400 labels: out.txt\n", "")
+
+
+def test_a_file_that_was_there_is_replaced_as_a_whole(run, folder, models):
+    with open("out.txt", "w") as file:
+        file.write("old\n" * 1000)
+    run("predict", folder / "digits.svm", models / "digits", "out.txt")
+    assert len(lines("out.txt")) == 400
+
+
+def test_models_of_liblinear_predict(run, folder, models, digits):
+    assert run("train", folder / "digits.svm", "m", "-s", "3", "-q").code == 0
+    assert run("convert", "m", "m.liblinear", "-q").code == 0
+    ours, theirs = (run("predict", folder / "digits.svm", name, "-", "-q").out for name in ("m", "m.liblinear"))
+    assert ours == theirs
+
+
+def test_a_linear_model_predicts_without_scikit_learn(folder, models):
+    program = (
+        "import sys; from multimargin.commands.main import main; code = main(sys.argv[1:]);"
+        "print(sorted(n for n in ('sklearn', 'pandas', 'rich') if n in sys.modules), code, file=sys.stderr)"
+    )
+    words = ["predict", f"{folder}/digits.svm", f"{models}/digits", "-", "-q"]
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=120)
+    assert done.stderr == "[] 0\n"
+
+
+def test_main_takes_any_sequence_of_words(folder, models, tmp_path):
+    assert main(("predict", f"{folder}/digits.svm", f"{models}/digits", f"{tmp_path}/o", "-q")) == 0

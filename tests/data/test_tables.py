@@ -1,0 +1,185 @@
+"""Tables: roles of columns, text as it stands in the file, and the transformer."""
+
+import io
+
+import numpy as np
+import pandas
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from multimargin.data.tables import (
+    Columns,
+    TableError,
+    Wanted,
+    columns_of,
+    read_table,
+    read_training_table,
+    rows_as_text,
+    suffix_of,
+    suspicious_columns,
+    transformer,
+)
+
+TABLE = """size,colour,note,flag,y
+1,red,good thing,TRUE,a
+2.5,,bad thing,false,b
+,blue,"a, b",TRUE,a
+-3e2,red,,False,b
+"""
+
+
+@pytest.fixture(params=["csv", "tsv", "csv.gz", "parquet"])
+def path(request, tmp_path):
+    """The same table in every format; parquet has it typed."""
+    path = tmp_path / f"table.{request.param}"
+    exact = pandas.read_csv(io.StringIO(TABLE), dtype=str, keep_default_na=False)
+    if request.param == "parquet":
+        exact["size"] = pandas.to_numeric(exact["size"])
+        exact.to_parquet(path)
+    else:
+        exact.to_csv(path, index=False, sep="\t" if request.param == "tsv" else ",")
+    return path
+
+
+def test_roles_are_found(path):
+    frame, y, columns = read_training_table(path, "y", Wanted())
+    assert columns == Columns(numeric=("size",), categorical=("colour", "note", "flag"))
+    assert y.tolist() == ["a", "b", "a", "b"]
+    np.testing.assert_array_equal(frame["size"], [1, 2.5, np.nan, -300])
+    assert frame["colour"].tolist() == ["red", "", "blue", "red"]
+    assert frame["flag"].tolist() == ["TRUE", "false", "TRUE", "False"]
+    assert "y" not in frame
+
+
+def test_text_alone_unless_others_are_named(path):
+    _, _, columns = read_training_table(path, "y", Wanted(text=("note",)))
+    assert columns == Columns(text=("note",))
+    _, _, columns = read_training_table(path, "y", Wanted(text=("note",), numeric=("size",), categorical=("flag",)))
+    assert columns == Columns(("size",), ("flag",), ("note",))
+
+
+def test_dropped_and_forced_columns(path):
+    frame, _, columns = read_training_table(path, "y", Wanted(drop=("note", "flag"), categorical=("size",)))
+    assert columns == Columns(categorical=("size", "colour"))
+    assert frame["size"].tolist()[1] == "2.5"
+
+
+def test_reading_again_by_the_roles(path):
+    frame, y, columns = read_training_table(path, "y", Wanted())
+    again, labels = read_table(path, columns, "y")
+    pandas.testing.assert_frame_equal(frame, again)
+    np.testing.assert_array_equal(y, labels)
+    _, none = read_table(path, columns)
+    assert none is None
+
+
+def test_features(path):
+    frame, _, columns = read_training_table(path, "y", Wanted(drop=("note",)))
+    fitted = transformer(columns).fit(frame)
+    X = fitted.transform(frame)
+    names = fitted.get_feature_names_out().tolist()
+    assert names[0] == "numeric__size" and "categorical__colour_blue" in names
+    size = np.array([1, 2.5, 1, -300])  # the median of 1, 2.5 and -300 is what is missing
+    dense = X.toarray() if hasattr(X, "toarray") else X
+    np.testing.assert_allclose(dense[:, 0], (size - size.mean()) / size.std())
+    np.testing.assert_array_equal(dense[:, names.index("categorical__colour_blue")], [0, 0, 1, 0])
+
+
+def test_one_kind_of_columns_needs_no_prefix(path):
+    frame, _, columns = read_training_table(path, "y", Wanted(text=("note",)))
+    assert set(transformer(columns).fit(frame).get_feature_names_out()) == {"good", "bad", "thing"}
+
+
+def test_columns_of_a_model_are_its_roles(path):
+    from sklearn.pipeline import Pipeline
+
+    from multimargin import LinearSVM
+
+    _, _, columns = read_training_table(path, "y", Wanted(text=("note",), numeric=("size",), categorical=("flag",)))
+    assert columns_of(Pipeline([("features", transformer(columns)), ("svm", LinearSVM())])) == columns
+    assert columns_of(LinearSVM()) is None
+    assert columns_of(Pipeline([("svm", LinearSVM())])) is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ("1 2 10", np.array([1, 2, 10])),
+        ("-1 +1 0", np.array(["-1", "+1", "0"])),
+        ("01 2 3", np.array(["01", "2", "3"])),
+        ("1.0 2.0 1.0", np.array(["1.0", "2.0", "1.0"])),
+        ("NA null 3", np.array(["NA", "null", "3"])),
+        ("99999999999999999999 1 2", np.array(["99999999999999999999", "1", "2"])),
+    ],
+)
+def test_labels_are_integers_only_when_nothing_is_lost(tmp_path, labels, expected):
+    path = tmp_path / "t.csv"
+    path.write_text("x,y\n" + "".join(f"{i},{label}\n" for i, label in enumerate(labels.split())))
+    _, y, _ = read_training_table(path, "y", Wanted())
+    assert y.dtype.kind == expected.dtype.kind
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_labels_of_typed_files(tmp_path):
+    path = tmp_path / "t.parquet"
+    pandas.DataFrame({"x": [1.0, 2.0], "y": [7, 8], "flag": [True, False]}).to_parquet(path)
+    frame, y, columns = read_training_table(path, "y", Wanted())
+    assert y.tolist() == [7, 8] and columns.categorical == ("flag",)
+    assert frame["flag"].tolist() == ["True", "False"]
+
+
+cells = st.text(st.characters(codec="utf-8", exclude_characters="\r\x00"), max_size=12)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(values=st.lists(cells, min_size=2, max_size=6))
+def test_text_is_kept_as_it_is(tmp_path_factory, values):
+    path = tmp_path_factory.mktemp("table") / "t.csv"
+    pandas.DataFrame({"x": values, "z": range(len(values)), "y": ["l"] * len(values)}).to_csv(path, index=False)
+    frame, _, _ = read_training_table(path, "y", Wanted(text=("x",)))
+    assert frame["x"].tolist() == values
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(values=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=6))
+def test_numbers_are_what_they_are(tmp_path_factory, values):
+    path = tmp_path_factory.mktemp("table") / "t.csv"
+    path.write_text("x,y\n" + "".join(f"{value!r},l\n" for value in values))
+    frame, _, columns = read_training_table(path, "y", Wanted())
+    assert columns.numeric == ("x",)
+    assert frame["x"].tolist() == values
+
+
+def test_a_number_too_many_on_a_line_is_an_error(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("x,y\n1,2,3\n1,2,3\n")
+    with pytest.raises(TableError, match=r"t\.csv: "):
+        read_training_table(path, "y", Wanted())
+
+
+def test_rows_for_people(path):
+    frame, _, columns = read_training_table(path, "y", Wanted(text=("note",)))
+    assert rows_as_text(frame, columns)[2] == "a, b"
+    frame, _, columns = read_training_table(path, "y", Wanted(drop=("note", "flag")))
+    assert rows_as_text(frame, columns)[0] == "size=1.0, colour=red"
+
+
+def test_keys_are_suspicious():
+    frame = pandas.DataFrame({"id": [f"T{i}" for i in range(60)], "kind": ["a", "b"] * 30})
+    assert suspicious_columns(frame, Columns(categorical=("id", "kind"))) == [("id", 60)]
+
+
+@pytest.mark.parametrize(
+    ("path", "suffix"),
+    [
+        ("a.csv", ".csv"),
+        ("a.CSV.gz", ".csv"),
+        ("a.b/c", ""),
+        ("data.xz", ""),
+        ("a.svm.bz2", ".svm"),
+        ("x/.hidden", ".hidden"),
+    ],
+)
+def test_suffixes(path, suffix):
+    assert suffix_of(path) == suffix
