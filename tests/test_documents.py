@@ -1,6 +1,7 @@
 """The blocks of README.md and of the pages in docs/ run, in their order, and print what stands below them.
 
-``python`` and ``sh`` blocks of a page share a folder, the former their names too; a ``text`` block is what was printed.
+``python`` and ``console`` blocks of a page share a folder, the former their names too; a ``text`` block is what Python
+printed, and what follows a ``$`` line of a console is what that command printed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+COMMAND_LINE = ROOT / "docs" / "command-line.md"  # see commands/test_guide.py
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+SECONDS = re.compile(r"\b[\d.]+ (?=s\b)")
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
@@ -30,7 +33,7 @@ def blocks(page: Path) -> list[tuple[str, str, int]]:
     return [
         (match[1], match[2], content[: match.start()].count("\n") + 1)
         for match in BLOCK.finditer(content)
-        if match[1] in ("python", "sh", "text")
+        if match[1] in ("python", "console", "text")
     ]
 
 
@@ -42,11 +45,13 @@ def run_python(text: str, page: Path, line: int, names: dict) -> str:
     return output.getvalue()
 
 
-def run_shell(text: str, page: Path, line: int, programs: Path) -> str:
+def run_console(text: str, page: Path, line: int, programs: Path) -> None:
     env = os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-ec", text], env=env, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, f"{page.name}, line {line}: exit code {done.returncode}\n{done.stderr}"
-    return done.stdout
+    for step in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, shown = step.partition("\n")
+        done = subprocess.run(["bash", "-ec", command], env=env, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, f"{page.name}, line {line}: {command}: exit code {done.returncode}\n{done.stderr}"
+        assert same(done.stdout, shown), f"{page.name}, line {line}: shown\n{shown}\nprinted\n{done.stdout}"
 
 
 @pytest.fixture
@@ -65,7 +70,8 @@ def programs(tmp_path) -> Path:
 
 
 def same(printed: str, shown: str) -> bool:
-    """Same words, and numbers of the same size: seconds and last digits may differ from machine to machine."""
+    """Same words, and numbers of the same size but for seconds: last digits may differ from machine to machine."""
+    printed, shown = SECONDS.sub("", printed), SECONDS.sub("", shown)
     if NUMBER.sub("#", printed).split() != NUMBER.sub("#", shown).split():
         return False
     pairs = zip(NUMBER.findall(printed), NUMBER.findall(shown), strict=True)
@@ -81,9 +87,10 @@ def test_blocks_run_and_print_what_is_shown(page, tmp_path, programs, monkeypatc
     for language, text, line in blocks(page):
         if language == "python":
             printed = run_python(text, page, line, names)
-        elif language == "sh":
-            printed = run_shell(text, page, line, programs)
-        elif printed is not None:
+        elif language == "console":
+            if page != COMMAND_LINE:
+                run_console(text, page, line, programs)
+        elif printed:
             assert same(printed, text), f"{page.name}, line {line}: shown\n{text}\nprinted\n{printed}"
             printed = None
 
@@ -91,5 +98,6 @@ def test_blocks_run_and_print_what_is_shown(page, tmp_path, programs, monkeypatc
 def test_comparison_of_printed_text():
     assert same("gap 1.0e-04, 12 epochs\n", "gap 1.1e-04,  12 epochs")
     assert not same("gap 1.0e-04, 12 epochs", "gap 1.0e-04, 40 epochs")
+    assert same("0.05 s, 12 epochs", "9.00 s, 12 epochs")
     assert not same("converged: True", "converged: False")
     assert not same("1 2", "1 2 3")
