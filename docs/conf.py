@@ -17,7 +17,7 @@ extensions = [
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/*.md5", "gallery/*.zip"]
-nitpicky = False
+suppress_warnings = ["misc.highlighting_failure"]  # tables of the guides are csv, which Pygments does not know
 
 html_theme = "furo"
 html_title = f"multimargin {release}"
