@@ -38,9 +38,9 @@ def test_twenty_classes_stay_below_two_megabytes(tmp_path):
 def test_places_that_cannot_be_written(tmp_path):
     with pytest.raises(FileNotFoundError):  # before anything is looked at
         write_report(None, None, None, tmp_path / "missing" / "report.html")
-    with pytest.raises(IsADirectoryError, match=r"is a directory; name a file in it, such as .*report\.html"):
+    with pytest.raises(IsADirectoryError, match="is a folder; give the name of a file"):
         write_report(MODEL, X, y, tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"there is no directory .*missing"):
+    with pytest.raises(FileNotFoundError, match="missing is not a folder; make it first"):
         write_report(MODEL, X, y, tmp_path / "missing" / "report.html")
 
 
