@@ -55,4 +55,4 @@ docs: $(VENV)/docs.stamp
 	@echo "docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) build docs/_build docs/gallery docs/generated
+	rm -rf $(VENV) build docs/_build docs/gallery docs/generated docs/sg_execution_times.rst

@@ -149,6 +149,7 @@ mm::Formulation formulation_of(const std::string &name) {
 }
 
 NB_MODULE(_core, m) {
+  nb::set_leak_warnings(false); // models that live until the interpreter ends are no leak
   m.doc() = "The compiled core of multimargin.";
   define_kernel_machines(m);
   define_svmlight(m);

@@ -98,13 +98,13 @@ class ConfusionPairsDisplay:
 
     @classmethod
     def from_estimator(
-        cls, model: Any, X: Any, y: Any, *, n_pairs: int = 10, ax: Any = None, **kwargs: Any
+        cls, estimator: Any, X: Any, y: Any, *, n_pairs: int = 10, ax: Any = None, **kwargs: Any
     ) -> ConfusionPairsDisplay:
         """Draw what a model confuses.
 
         Parameters
         ----------
-        model : classifier
+        estimator : classifier
             Fitted.
         X, y : rows and their labels
         n_pairs : int
@@ -118,7 +118,7 @@ class ConfusionPairsDisplay:
         -------
         ConfusionPairsDisplay
         """
-        return cls.from_predictions(y, model.predict(X), n_pairs=n_pairs, ax=ax, **kwargs)
+        return cls.from_predictions(y, estimator.predict(X), n_pairs=n_pairs, ax=ax, **kwargs)
 
     @classmethod
     def from_predictions(

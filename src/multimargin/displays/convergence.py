@@ -68,12 +68,12 @@ class ConvergenceDisplay:
         self.stopping = stopping
 
     @classmethod
-    def from_estimator(cls, model: Any, *, x: str = "epochs", ax: Any = None, **kwargs: Any) -> ConvergenceDisplay:
+    def from_estimator(cls, estimator: Any, *, x: str = "epochs", ax: Any = None, **kwargs: Any) -> ConvergenceDisplay:
         """Draw the training of a model.
 
         Parameters
         ----------
-        model : LinearSVM, LinearSVMCV, KernelSVM, or Pipeline that ends in one
+        estimator : LinearSVM, LinearSVMCV, KernelSVM, or Pipeline that ends in one
             Trained by fit. Of a LinearSVMCV: the last fit, on all rows.
         x : {"epochs", "seconds"}
             What the gap is drawn against.
@@ -86,7 +86,7 @@ class ConvergenceDisplay:
         -------
         ConvergenceDisplay
         """
-        machine = fitted_machine(model)
+        machine = fitted_machine(estimator)
         check_is_fitted(machine)
         if not hasattr(machine, "history_"):
             raise ValueError(

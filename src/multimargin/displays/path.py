@@ -62,12 +62,12 @@ class PathDisplay:
         self.score_name = score_name
 
     @classmethod
-    def from_estimator(cls, model: Any, *, ax: Any = None, **kwargs: Any) -> PathDisplay:
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> PathDisplay:
         """Draw the path of a model.
 
         Parameters
         ----------
-        model : LinearSVMCV, or Pipeline that ends in one
+        estimator : LinearSVMCV, or Pipeline that ends in one
             Fitted.
         ax : matplotlib Axes or None
             Where; None makes a figure.
@@ -78,7 +78,7 @@ class PathDisplay:
         -------
         PathDisplay
         """
-        machine = fitted_machine(model)
+        machine = fitted_machine(estimator)
         check_is_fitted(machine)
         if not hasattr(machine, "scores_"):
             raise ValueError(f"a {type(machine).__name__} has no path of C to draw; LinearSVMCV has one")

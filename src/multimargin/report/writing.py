@@ -144,7 +144,9 @@ def _title(judged: Judgement) -> str:
 def _subtitle(judged: Judgement) -> str:
     machine = judged.machine
     loss = machine.loss.replace("_", " ")
-    return f"{kind(machine).capitalize()}, {loss} loss, C = {machine.C:.6g}, {judged.X.shape[1]:,} features"
+    # A model that was trained elsewhere does not say by which C.
+    C = f", C = {machine.C:.6g}" if hasattr(machine, "dual_gap_") else ""
+    return f"{kind(machine).capitalize()}, {loss} loss{C}, {judged.X.shape[1]:,} features"
 
 
 def _facts(judged: Judgement) -> list[tuple[str, str, str]]:
