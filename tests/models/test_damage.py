@@ -233,6 +233,14 @@ def test_duplicate_keys(linear):
     refused(linear, json.dumps(inner, separators=(",", ":")).encode(), data, "the key 'format_version' is there twice")
 
 
+def test_many_duplicate_keys(linear):
+    """Which take no longer to find than the others take to read."""
+    header, data = parts(linear)
+    keys = ",".join(f'"{number}":0' for number in range(200_000))
+    header["__metadata__"]["multimargin"] = "{" + keys + ',"199999":0}'
+    refused(linear, header, data, "the key '199999' is there twice")
+
+
 @pytest.mark.parametrize(
     "text",
     ["[]", "3", "{", "", '{"format": NaN}', "[" * 5000 + "]" * 5000, '{"a":' * 200 + "1" + "}" * 200, "1" * 5000],
@@ -326,6 +334,14 @@ def at(name, place, number):
     return change
 
 
+CALIBRATION = [
+    (array_of("calibration", np.ones(2)), "array calibration has the shape 2, not 3"),
+    (array_of("calibration", np.ones((3, 1))), "array calibration has the shape 3 x 1, not 3"),
+    (array_of("calibration", np.array([1.0, -1e-9, 0.0])), "calibration must be numbers of float64, and not negative"),
+    (array_of("calibration", np.ones(3, dtype=np.float32)), "calibration must be numbers of float64"),
+    (array_of("calibration", np.array([1.0, np.nan, 0.0])), "array calibration has values that are not finite"),
+    (array_of("calibration", np.ones(3, dtype=np.int64)), "array calibration cannot be of int64"),
+]
 LINEAR = [
     (array_of("more", np.ones(3)), "should not have 'more'"),
     (value("more", 1), "should not have 'more'"),
@@ -375,7 +391,7 @@ LINEAR = [
     (parameters(formulation="nu"), "its parameters are not possible: formulation='nu'"),
     (parameters(formulation="one_vs_one"), "array weights has the shape 4 x 10, not any x 45"),
     (parameters(C=-1.0), "its parameters are not possible: C must be"),
-    (parameters(C={"dtype": "float64"}), "its parameters are not possible: C must be"),
+    (parameters(C={"dtype": "float64"}), "its parameter 'C' cannot be the callable float64"),
     (parameters(fit_intercept=3), "fit_intercept must be True or False"),
     (parameters(penalty="l1"), "its parameters 'penalty' are not known to this version of multimargin"),
     (parameters(C={"object": 3}), "no value is written as"),
@@ -384,6 +400,7 @@ LINEAR = [
     (parameters(C={"array": ["c16", [1]]}), "array cannot be made of"),
     (parameters(C={"bytes": "xx"}), "non-hexadecimal"),
     (value("parameters", [1]), "parameters cannot be"),
+    *CALIBRATION,
 ]
 
 
@@ -410,6 +427,8 @@ KERNEL = [
     (value("sparse", True), "array vectors.data is missing"),
     (without("duals.data"), "array duals.data is missing"),
     (array_of("more", np.ones(3)), "should not have 'more'"),
+    (parameters(kernel={"dtype": "float64"}), "its parameter 'kernel' cannot be the callable float64"),
+    *CALIBRATION,
 ]
 
 

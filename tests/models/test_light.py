@@ -99,7 +99,7 @@ def test_without_calibration_there_are_no_probabilities(tmp_path):
 
 def test_calibration_is_there(tmp_path):
     model = LinearSVM().fit(X, Y)
-    model.calibration_ = np.array([2.0, 0.5])
+    model.calibration_ = np.array([2.0, 0.5, 0.0])
     save(model, tmp_path / "model")
     assert same(load_light(tmp_path / "model").calibration_, model.calibration_)
     assert same(load(tmp_path / "model").calibration_, model.calibration_)

@@ -1,5 +1,6 @@
 """Pipelines of every step that can be stored: the same predictions, parameters and attributes; others are refused."""
 
+import io
 import warnings
 
 import numpy as np
@@ -255,6 +256,7 @@ def table(**options):
         {"remainder": StandardScaler()},
         {"remainder": MinMaxScaler(), "transformer_weights": {"numbers": 0.5}, "sparse_threshold": 0.0},
         {"verbose_feature_names_out": False, "n_jobs": 1},
+        {"verbose_feature_names_out": "{feature_name} of {transformer_name}"},
     ],
     ids=repr,
 )
@@ -315,6 +317,46 @@ def words_of(text):
 def test_callables(tmp_path, step, what):
     model = make_pipeline(step, LinearSVM()).fit(TEXTS, TOPICS)
     with pytest.raises(TypeError, match=f"{what}, which cannot be stored"):
+        save(model, tmp_path / "model")
+
+
+@pytest.mark.parametrize("vectorizer", [TfidfVectorizer, CountVectorizer, HashingVectorizer])
+@pytest.mark.parametrize("source", ["filename", "file"])
+def test_texts_in_files(tmp_path, vectorizer, source):
+    """A model that opens what its rows say is not for files, which may come from anywhere."""
+    texts = []
+    for number, text in enumerate(TEXTS):
+        (tmp_path / str(number)).write_text(text)
+        texts.append(str(tmp_path / str(number)) if source == "filename" else io.BytesIO(text.encode()))
+    model = make_pipeline(vectorizer(input=source), LinearSVM()).fit(texts, TOPICS)
+    with pytest.raises(ValueError, match=rf"{vectorizer.__name__}\(input='{source}'\) reads files.*input='content'"):
+        save(model, tmp_path / "model")
+    path = tmp_path / "other"
+    save(make_pipeline(vectorizer(), LinearSVM()).fit(TEXTS, TOPICS), path)
+    changed(path, parameter("input", source, "0"))
+    with pytest.raises(ModelFormatError, match=rf"{vectorizer.__name__}\(input='{source}'\) reads files"):
+        load(path)
+
+
+def test_patterns_that_are_none(tmp_path):
+    model = make_pipeline(HashingVectorizer(n_features=64), LinearSVM()).fit(TEXTS, TOPICS)
+    model[0].token_pattern = "("
+    with pytest.raises(ValueError, match=r"token_pattern='\(' of HashingVectorizer is no pattern of a token"):
+        save(model, tmp_path / "model")
+    model[0].analyzer = "char"  # which has no use for it
+    check(model, tmp_path / "model", TEXTS)
+
+
+def test_types_that_would_be_called(tmp_path):
+    model = make_pipeline(OneHotEncoder(feature_name_combiner=int), LinearSVM()).fit(X[:, :3], Y)
+    with pytest.raises(TypeError, match=r"the parameter feature_name_combiner of OneHotEncoder .*the callable int"):
+        save(model, tmp_path / "model")
+
+
+def test_formats_of_names(tmp_path):
+    naming = "{feature_name:>20}"
+    model = make_pipeline(table(verbose_feature_names_out=naming), LinearSVM()).fit(FRAME, KINDS)
+    with pytest.raises(ValueError, match=r"must consist of text, \{transformer_name\} and \{feature_name\}"):
         save(model, tmp_path / "model")
 
 
@@ -410,7 +452,20 @@ def parameter(name, value, *names):
         (with_array("1.weights", np.ones((3, 3))), "n_features is not that of the weights, 3"),
         (parameter("analyzer", "os.system", "0"), "its parameters are not possible"),
         (parameter("tokenizer", "os.system", "0"), "its parameters are not possible"),
-        (parameter("vocabulary", ["x"], "0"), "its parameters 'vocabulary' are not known"),
+        (parameter("vocabulary", ["x"], "0"), "its parameter 'vocabulary' has no place in a file"),
+        (parameter("memory", "/tmp/cache"), r"Pipeline: its parameter 'memory' has no place in a file"),
+        (parameter("memory", None), "its parameter 'memory' has no place in a file"),
+        (parameter("transform_input", "os"), "its steps do not make a pipeline: The 'transform_input' parameter"),
+        (parameter("input", "filename", "0"), r"not possible: TfidfVectorizer\(input='filename'\) reads files"),
+        (parameter("input", "file", "0"), r"not possible: TfidfVectorizer\(input='file'\) reads files"),
+        (parameter("analyzer", {"dtype": "int"}, "0"), "its parameter 'analyzer' cannot be the callable int"),
+        (parameter("strip_accents", {"dtype": "float64"}, "0"), "'strip_accents' cannot be the callable float64"),
+        (parameter("encoding", "no such", "0"), "not possible: encoding='no such' of TfidfVectorizer is unknown"),
+        (parameter("encoding", "utf-8\0", "0"), "its parameters are not possible"),
+        (parameter("token_pattern", "(", "0"), r"not possible: token_pattern='\(' of TfidfVectorizer is no pattern"),
+        (parameter("token_pattern", "(a)(b)", "0"), "is no pattern of a token: More than 1 capturing group"),
+        (parameter("token_pattern", "a{99999999999999}", "0"), "is no pattern of a token: .*too large"),
+        (parameter("token_pattern", None, "0"), "token_pattern=None of TfidfVectorizer is no pattern"),
         (parameter("ngram_range", {"tuple": [1]}, "0"), "ngram_range|not possible"),
         (parameter("norm", "l3", "0", "tfidf"), "its parameters are not possible"),
         (replaced("0", **{"vocabulary.given": "set"}), "vocabulary.given cannot be"),
@@ -440,6 +495,13 @@ def test_pipelines_that_are_wrong(tmp_path, change, what):
         (replaced("0", outputs={"dict": [["numbers", [2, 1]]]}), "outputs of 'numbers' must be"),
         (replaced("0", remainder="os"), "remainder cannot be"),
         (replaced("0", sparse_output=3), "sparse_output cannot be"),
+        (parameter("verbose_feature_names_out", {"dtype": "int"}, "0"), "cannot be the callable int"),
+        (parameter("verbose_feature_names_out", "{feature_name:>9999999999}", "0"), "must consist of text"),
+        (parameter("verbose_feature_names_out", "{feature_name.__class__}", "0"), "must consist of text"),
+        (parameter("verbose_feature_names_out", "{", "0"), "its parameters are not possible"),
+        (parameter("feature_name_combiner", {"dtype": "int"}, "0", "1", "1"), "cannot be the callable int"),
+        (parameter("strategy", {"dtype": "int"}, "0", "1", "0"), "cannot be the callable int"),
+        (parameter("features", "os", "0", "0", "0", "indicator"), "its parameters are not possible"),
         (replaced("0", n_features=-1), "n_features cannot be"),
         (replaced("0", "1", "1", grouped=3), "grouped cannot be"),
         (replaced("0", "0", "0", _fit_dtype="O8"), "_fit_dtype cannot be"),

@@ -168,11 +168,15 @@ def test_partial_fit_goes_on(tmp_path):
 
 def test_calibration(tmp_path):
     for model in (LinearSVM().fit(X, Y), KernelSVM().fit(X, Y)):
-        model.calibration_ = np.array([1.5, 0.25])
+        model.calibration_ = np.array([1.5, 0.25, 0.0])
         assert_same_state(round_trip(model, tmp_path / "model"), model)
         model.calibration_ = np.array([np.nan])
         with pytest.raises(ValueError, match="calibration_ has values that are not finite"):
             save(model, tmp_path / "model")
+        for wrong in ([1.0, 0.5], [1.0, -0.5, 0.0]):
+            model.calibration_ = np.array(wrong)
+            with pytest.raises(ValueError, match="calibration_ must be 3 numbers of at least 0"):
+                save(model, tmp_path / "model")
 
 
 def test_replaced_weights(tmp_path):

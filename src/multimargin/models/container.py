@@ -177,11 +177,11 @@ def parse_json(path: Any, text: bytes) -> dict[str, Any]:
     """A JSON object without duplicate keys, numbers that are none, or absurd depth."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f"the key {twice!r} is there twice")
+        found: dict[str, Any] = {}
+        for name, value in pairs:
+            if name in found:
+                raise ValueError(f"the key {name!r} is there twice")
+            found[name] = value
         return found
 
     def no_number(word: str) -> Any:

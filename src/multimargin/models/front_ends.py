@@ -6,6 +6,8 @@ made, and only attributes of these lists are ever set, whatever a file says.
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -76,6 +78,7 @@ def _check_parameters(node: Reader, step: Any) -> None:
             least, most = step.ngram_range
             if not (type(least) is type(most) is int and 1 <= least <= most):
                 raise ValueError(f"ngram_range={step.ngram_range!r}")
+            _check_text(step)
     except (TypeError, ValueError) as error:
         raise node.wrong(f"its parameters are not possible: {error}") from None
 
@@ -142,8 +145,30 @@ def _check_callables(step: Any) -> None:
             )
 
 
+def _check_text(step: Any) -> None:
+    """Refuse a vectorizer that opens files, and one that would fail at the first text."""
+    name = type(step).__name__
+    if step.input != "content":  # a path in a text would be read, whoever wrote the text
+        raise ValueError(
+            f"{name}(input={step.input!r}) reads files, which a model in a file may not; use input='content', and read "
+            "them beforehand"
+        )
+    try:
+        codecs.lookup(step.encoding)
+    except LookupError:
+        raise ValueError(f"encoding={step.encoding!r} of {name} is unknown") from None
+    if step.analyzer == "word":
+        try:
+            step.build_tokenizer()
+        except (re.error, TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise ValueError(
+                f"token_pattern={step.token_pattern!r} of {name} is no pattern of a token: {error}"
+            ) from None
+
+
 def _write_hashing(node: Writer, step: HashingVectorizer) -> None:
     _check_callables(step)
+    _check_text(step)
     write_parameters(node, step)
     write_names(node, step)
 
@@ -158,6 +183,7 @@ def _read_hashing(node: Reader) -> HashingVectorizer:
 def _write_counting(node: Writer, step: Any) -> None:
     """CountVectorizer and TfidfVectorizer. The vocabulary is its words in the order of their columns."""
     _check_callables(step)
+    _check_text(step)
     _check_fitted(step, "vocabulary_")
     words = sorted(step.vocabulary_, key=step.vocabulary_.__getitem__)
     if [step.vocabulary_[word] for word in words] != list(range(len(words))):
@@ -288,6 +314,7 @@ def _read_indicator(node: Reader) -> MissingIndicator:
     if node.kind != "MissingIndicator":
         raise node.wrong("a SimpleImputer has a MissingIndicator here")
     step = read_parameters(node, MissingIndicator)
+    _check_parameters(node, step)
     read_names(node, step)
     step.features_ = node.array("features", "i", (None,))
     step._n_features = node.size("n_columns")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from multimargin.estimators.calibration import N_PARAMETERS
 from multimargin.models.tree import Reader
 from multimargin.models.vectors import read_vector
 from multimargin.problems.formulations import n_lanes
@@ -36,5 +37,14 @@ def read_linear(node: Reader, formulation: str) -> Linear:
     intercept = node.array("intercept", "f", (weights.shape[1],))
     if weights.dtype != np.float64 or intercept.dtype != np.float64:
         raise node.wrong("weights and intercept must be float64")
-    calibration = node.array("calibration", "f", (None,)) if node.has("calibration") else None
-    return Linear(classes, weights, intercept, calibration)
+    return Linear(classes, weights, intercept, read_calibration(node))
+
+
+def read_calibration(node: Reader) -> np.ndarray | None:
+    """The numbers that make probabilities of scores, if the node has them."""
+    if not node.has("calibration"):
+        return None
+    calibration = node.array("calibration", "f", (N_PARAMETERS,))
+    if calibration.dtype != np.float64 or (calibration < 0).any():
+        raise node.wrong("calibration must be numbers of float64, and not negative")
+    return calibration

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
 from multimargin.data.rows import canonical
+from multimargin.estimators.calibration import N_PARAMETERS
 from multimargin.estimators.kernel_svm import KernelSVM
 from multimargin.estimators.linear_svm import LinearSVM
 from multimargin.estimators.linear_svm_cv import LinearSVMCV
@@ -21,7 +22,7 @@ from multimargin.estimators.parameters import LOSSES
 from multimargin.kernel.functions import KERNELS, USE_GAMMA, Kernel
 from multimargin.kernel.training import KERNEL_HISTORY
 from multimargin.linear.loop import HISTORY
-from multimargin.models.linear import read_classes, read_linear
+from multimargin.models.linear import read_calibration, read_classes, read_linear
 from multimargin.models.parameters import read_parameters, write_parameters
 from multimargin.models.tree import Reader, Writer
 from multimargin.models.vectors import read_csr, read_vector, write_csr, write_vector
@@ -102,8 +103,11 @@ def _write_shared(node: Writer, model: Any, history: bool) -> None:
         write_vector(node, "feature_names", model.feature_names_in_)
     node.value("n_iter", int(model.n_iter_))
     if hasattr(model, "calibration_"):
-        _check_finite(calibration_=np.asarray(model.calibration_))
-        node.array("calibration", np.asarray(model.calibration_, dtype=np.float64))
+        calibration = np.asarray(model.calibration_, dtype=np.float64)
+        _check_finite(calibration_=calibration)
+        if calibration.shape != (N_PARAMETERS,) or (calibration < 0).any():
+            raise ValueError(f"calibration_ must be {N_PARAMETERS} numbers of at least 0: fit the model again")
+        node.array("calibration", calibration)
     if hasattr(model, "primal_objective_"):
         node.value("certificate", [float(getattr(model, name)) for name in _CERTIFICATE])
         node.value("converged", bool(model.converged_))
@@ -206,8 +210,9 @@ def read_kernel_svm(node: Reader) -> KernelSVM:
         state["support_vectors_"] = read_csr(node, "vectors", (len(support), n_columns))
     else:
         state["support_vectors_"] = node.array("vectors", "f", (len(support), n_columns))
-    if node.has("calibration"):
-        state["calibration_"] = node.array("calibration", "f", (None,))
+    calibration = read_calibration(node)
+    if calibration is not None:
+        state["calibration_"] = calibration
     state |= {"gamma_": gamma if name in USE_GAMMA else None, "shape_fit_": (n_rows, n_columns)}
     model.__dict__.update(state)
     return model

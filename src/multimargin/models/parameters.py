@@ -16,6 +16,7 @@ from multimargin.models.values import NotStorable, encode
 # Parameters that only matter to training and may be objects.
 _ONLY_TRAINING = ("callbacks", "random_state", "cv", "scoring")
 _SILENT = ("callbacks",)
+_TYPES = ("dtype",)  # parameters that may be a type; elsewhere it would be something to call
 
 
 def write_parameters(node: Writer, model: Any, *, without: tuple[str, ...] = ()) -> None:
@@ -25,7 +26,10 @@ def write_parameters(node: Writer, model: Any, *, without: tuple[str, ...] = ())
         if name in without:
             continue
         try:
-            encode(value, f"the parameter {name} of {type(model).__name__}")
+            what = f"the parameter {name} of {type(model).__name__}"
+            encode(value, what)
+            if callable(value) and name not in _TYPES:
+                raise NotStorable(f"{what} cannot be stored in a file: it is the callable {value.__qualname__}")
         except NotStorable as error:
             if name not in _ONLY_TRAINING:
                 raise TypeError(f"{error}; set it to something else, or keep the model by joblib") from None
@@ -48,10 +52,15 @@ def read_parameters(node: Reader, kind: type, **own: Any) -> Any:
     """An estimator of the kind with the stored parameters, and those that the caller has read itself."""
     told = node.value("parameters", dict)
     known = inspect.signature(kind).parameters
-    unknown = [name for name in told if name not in known or name in own]
+    unknown = [name for name in told if name not in known]
     if unknown:
         raise node.wrong(
             f"its parameters {', '.join(map(repr, sorted(map(str, unknown))))} are not known to this version of "
             f"{kind.__module__.split('.')[0]}"
         )
+    for name, value in told.items():
+        if name in own:
+            raise node.wrong(f"its parameter {name!r} has no place in a file")
+        if callable(value) and name not in _TYPES:
+            raise node.wrong(f"its parameter {name!r} cannot be the callable {value.__qualname__}")
     return kind(**told, **own)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import UserList
+from string import Formatter
 from typing import Any
 
 import numpy as np
@@ -117,8 +118,9 @@ def _read_pipeline(node: Reader) -> Pipeline:
     steps = [(name, _read_part(node.child(str(position)))) for position, name in enumerate(names)]
     if any(step == "drop" for _, step in steps):
         raise node.wrong("a step of a pipeline cannot be 'drop'")
-    model = read_parameters(node, Pipeline, steps=steps)
+    model = read_parameters(node, Pipeline, steps=steps, memory=None)
     try:
+        model._validate_params()
         model._validate_steps()
     except (TypeError, ValueError) as error:
         raise node.wrong(f"its steps do not make a pipeline: {error}") from None
@@ -132,6 +134,7 @@ def _write_columns(node: Writer, model: ColumnTransformer) -> None:
     """The fitted transformers; those of the parameters are clones of them."""
     if not hasattr(model, "transformers_"):
         raise NotFittedError("the step ColumnTransformer is not fitted: fit the pipeline before it is saved")
+    _check_naming(model)
     write_parameters(node, model, without=("transformers", "remainder"))
     write_names(node, model)
     given = {name: part for name, part, _ in model.transformers} | {"remainder": model.remainder}
@@ -151,6 +154,18 @@ def _write_columns(node: Writer, model: ColumnTransformer) -> None:
     if not isinstance(model.remainder, str) and "remainder" not in [name for name, _, _ in model.transformers_]:
         raise TypeError("remainder is a transformer that no columns were left for; set it to 'drop', and fit again")
     node.value("remainder", model.remainder if isinstance(model.remainder, str) else None)
+
+
+def _check_naming(model: ColumnTransformer) -> None:
+    """Refuse a format of names that does more than put two names together."""
+    naming = model.verbose_feature_names_out
+    if isinstance(naming, str):
+        for _, field, width, conversion in Formatter().parse(naming):
+            if field not in (None, "transformer_name", "feature_name") or width or conversion:
+                raise ValueError(
+                    f"verbose_feature_names_out={naming!r} of ColumnTransformer must consist of text, "
+                    "{transformer_name} and {feature_name}"
+                )
 
 
 def _columns(columns: Any) -> Any:
@@ -194,6 +209,7 @@ def _read_columns(node: Reader) -> ColumnTransformer:
     try:
         model._validate_params()
         model._validate_transformers()
+        _check_naming(model)
     except (TypeError, ValueError) as error:
         raise node.wrong(f"its parameters are not possible: {error}") from None
     return model
