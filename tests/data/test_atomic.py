@@ -131,6 +131,27 @@ def test_permissions(tmp_path):
         os.umask(mask)
 
 
+def test_a_private_file_is_private_while_it_is_written(tmp_path):
+    path = tmp_path / "model"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    seen = []
+
+    def parts():
+        yield b"half"
+        seen.extend(stat.S_IMODE(entry.stat().st_mode) for entry in tmp_path.iterdir() if entry != path)
+        yield b"whole"
+
+    mask = os.umask(0o022)
+    try:
+        write_atomically(path, parts())
+    finally:
+        os.umask(mask)
+    assert seen == [0o600]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_bytes() == b"halfwhole"
+
+
 def test_links_stay_links(tmp_path):
     (tmp_path / "real").write_bytes(b"old")
     (tmp_path / "link").symlink_to("real")
@@ -139,8 +160,11 @@ def test_links_stay_links(tmp_path):
     assert (tmp_path / "real").read_bytes() == b"new"
 
 
-def test_long_names(tmp_path):
-    path = tmp_path / ("m" * 255)
+@pytest.mark.parametrize("name", ["m" * 255, "é" * 127 + "m", "日" * 85])
+def test_long_names(tmp_path, name):
+    """As long as names can be: 255 bytes."""
+    assert len(name.encode()) == 255
+    path = tmp_path / name
     write_atomically(path, [b"new", memoryview(np.arange(3, dtype=np.uint8))])
     assert path.read_bytes() == b"new\0\1\2"
     assert only(path)

@@ -45,14 +45,18 @@ def write_atomically(path: str | os.PathLike, parts: Iterable[bytes | memoryview
         with target.open("wb") as file:
             file.writelines(parts)
         return
-    temporary = target.parent / f".{target.name[:100]}.{secrets.token_hex(8)}.part"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    # A name of its own, as that of the target may already be as long as names can be.
+    temporary = target.parent / f".{secrets.token_hex(8)}.part"
+    # What replaces a file that only its owner reads is never, not even for a moment, readable by others.
+    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(temporary, flags, 0o666 if mode is None else 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.writelines(parts)
             file.flush()
-            if target.exists():  # the permissions of which the new file has, too
-                os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+            if mode is not None:
+                os.chmod(temporary, mode)
             if sync:
                 os.fsync(descriptor)
         os.replace(temporary, target)
