@@ -217,10 +217,29 @@ def test_columns_beyond_those_that_are_told(tmp_path):
         read_libsvm(tmp_path / "model", n_features=2)
 
 
+def precomputed_file(path, serial):
+    lines = ["svm_type c_svc", "kernel_type precomputed", "nr_class 2", "total_sv 2", "rho 0", "label 0 1", "nr_sv 1 1"]
+    path.write_text("\n".join([*lines, "SV", "-1 0:2", f"1 {serial}", ""]))
+    return path
+
+
+@pytest.mark.parametrize("row", [1_000_001, 2**31 - 1])
+def test_a_small_file_does_not_ask_for_much_memory(tmp_path, row):
+    path = precomputed_file(tmp_path / "model", f"0:{row}")
+    with pytest.raises(ModelFormatError, match=f"line 10: training row {row} of a .*say how many by n_features$"):
+        read_libsvm(path)
+
+
+def test_many_training_rows(tmp_path):
+    model = read_libsvm(precomputed_file(tmp_path / "model", "0:1000000"))
+    assert model.shape_fit_ == (1_000_000, 1_000_000)
+    model = read_libsvm(precomputed_file(tmp_path / "model", "0:1000001"), n_features=1_500_000)
+    assert model.support_.tolist() == [1, 1_000_000]
+    assert model.n_features_in_ == 1_500_000
+
+
 @pytest.mark.parametrize("serial", ["0:0", "0:1.5", "0:4", "0:1 1:2", "1:1", ""])
 def test_precomputed_files_that_are_wrong(tmp_path, serial):
-    lines = ["svm_type c_svc", "kernel_type precomputed", "nr_class 2", "total_sv 2", "rho 0", "label 0 1", "nr_sv 1 1"]
-    path = tmp_path / "model"
-    path.write_text("\n".join([*lines, "SV", f"1 {serial}", "-1 0:2", ""]))
+    path = precomputed_file(tmp_path / "model", serial)
     with pytest.raises(ModelFormatError, match="support vector"):
         read_libsvm(path, n_features=3)

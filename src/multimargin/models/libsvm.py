@@ -38,6 +38,7 @@ _NOT_READ = {
 }
 _PROBABILITIES = ("probA", "probB", "prob_density_marks")
 _KEYS = ("svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv", "rho", "label", "nr_sv")
+_MOST_ROWS = 1_000_000  # of a precomputed kernel, unless we are told: its matrix would take 8 terabytes
 _DENSE = 0.25  # share of non-zeros from which support vectors are kept as a dense array
 
 
@@ -123,7 +124,7 @@ def read_libsvm(path: str | os.PathLike, *, n_features: int | None = None) -> Ke
     path : str or path
     n_features : int or None
         Columns of X, which are not in the file; None is the largest that a support vector has. For a precomputed
-        kernel: the number of training rows.
+        kernel: the number of training rows, which must be told if it is more than a million.
 
     Returns
     -------
@@ -211,6 +212,13 @@ def _serials(text: TextModel, data: list, indices: list, indptr: list, n_feature
     if bad or (rows != np.rint(rows)).any() or (rows < 1).any() or (rows > 2**31 - 1).any():
         raise refuse(text.path, "every support vector of a precomputed kernel must be 0:number of a training row")
     rows = rows.astype(np.int64) - 1
+    if n_features is None and rows.max(initial=0) >= _MOST_ROWS:  # memory goes by the number of rows
+        raise refuse(
+            text.path,
+            f"line {text.first + int(rows.argmax())}: training row {int(rows.max()) + 1} of a precomputed kernel is "
+            f"beyond the {_MOST_ROWS} that are believed",
+            "if there are so many, say how many by n_features",
+        )
     count = n_features if n_features is not None else int(rows.max(initial=0)) + 1
     if len(np.unique(rows)) != len(rows) or rows.max(initial=0) >= count:
         raise refuse(text.path, f"the support vectors must be different rows of the {count} of training")
