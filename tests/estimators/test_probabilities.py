@@ -194,6 +194,35 @@ def test_folds_follow_what_is_in_the_rows():
         assert sizes.max() - sizes.min() <= 2  # some rows are there twice
 
 
+def folds_class_by_class(X, y, counts, seed):
+    """Slow, and obviously right."""
+    keys = row_keys(X, seed)
+    fold = np.full(len(y), -1)
+    dealt = 0
+    for c in np.unique(y[counts]):
+        rows = np.flatnonzero(counts & (y == c))
+        distinct, rank = np.unique(keys[rows], return_inverse=True)
+        if len(distinct) > 1:
+            fold[rows] = (dealt + rank) % N_FOLDS
+            dealt += len(distinct)
+    return fold, dealt
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 7, 60, 400])
+@pytest.mark.parametrize("n_values", [1, 3, 10**6])
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_folds_are_those_of_a_loop_over_classes(n_classes, n_values, share):
+    for seed in range(5):
+        random = np.random.RandomState(seed)
+        X = random.randint(n_values, size=(200, 2)).astype(float)
+        y, counts = random.randint(n_classes, size=200), random.random_sample(200) < share
+        fold, n_distinct = stratified_folds(X, y, counts, seed)
+        expected, n_expected = folds_class_by_class(X, y, counts, seed)
+        np.testing.assert_array_equal(fold, expected)
+        assert fold.dtype == expected.dtype
+        assert n_distinct == n_expected
+
+
 def test_a_class_of_two_is_in_every_training_set_and_one_of_one_is_never_held_out():
     X = np.arange(24.0).reshape(-1, 1)
     y = np.array([0] * 20 + [1] * 2 + [2] + [0])

@@ -39,14 +39,17 @@ def stratified_folds(X: Any, y: np.ndarray, counts: np.ndarray, seed: int) -> tu
     """
     keys = row_keys(X, seed)
     fold = np.full(len(y), -1)
-    dealt = 0
-    for c in np.unique(y[counts]):
-        rows = np.flatnonzero(counts & (y == c))
-        distinct, rank = np.unique(keys[rows], return_inverse=True)
-        if len(distinct) > 1:
-            fold[rows] = (dealt + rank) % N_FOLDS
-            dealt += len(distinct)
-    return fold, dealt
+    rows = np.flatnonzero(counts)
+    rows = rows[np.lexsort((keys[rows], y[rows]))]  # class by class, equal rows of a class side by side
+    if not len(rows):
+        return fold, 0
+    first_of_class = np.append(True, np.diff(y[rows]) != 0)
+    first_of_copies = first_of_class | np.append(True, np.diff(keys[rows]) != 0)
+    of_class = np.cumsum(first_of_class) - 1
+    held_out = np.bincount(of_class[first_of_copies])[of_class] > 1
+    rank = np.cumsum(first_of_copies & held_out) - 1
+    fold[rows[held_out]] = rank[held_out] % N_FOLDS
+    return fold, int(rank[-1]) + 1
 
 
 def row_keys(X: Any, seed: int) -> np.ndarray:
