@@ -329,7 +329,7 @@ def test_texts_in_files(tmp_path, vectorizer, source):
         (tmp_path / str(number)).write_text(text)
         texts.append(str(tmp_path / str(number)) if source == "filename" else io.BytesIO(text.encode()))
     model = make_pipeline(vectorizer(input=source), LinearSVM()).fit(texts, TOPICS)
-    with pytest.raises(ValueError, match=rf"{vectorizer.__name__}\(input='{source}'\) reads files.*input='content'"):
+    with pytest.raises(TypeError, match=rf"{vectorizer.__name__}\(input='{source}'\) reads files.*input='content'"):
         save(model, tmp_path / "model")
     path = tmp_path / "other"
     save(make_pipeline(vectorizer(), LinearSVM()).fit(TEXTS, TOPICS), path)
@@ -356,7 +356,7 @@ def test_types_that_would_be_called(tmp_path):
 def test_formats_of_names(tmp_path):
     naming = "{feature_name:>20}"
     model = make_pipeline(table(verbose_feature_names_out=naming), LinearSVM()).fit(FRAME, KINDS)
-    with pytest.raises(ValueError, match=r"must consist of text, \{transformer_name\} and \{feature_name\}"):
+    with pytest.raises(TypeError, match=r"must consist of text, \{transformer_name\} and \{feature_name\}"):
         save(model, tmp_path / "model")
 
 

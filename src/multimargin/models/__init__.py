@@ -1,16 +1,39 @@
 """Models in files: safetensors with a checksum, no pickle; LIBLINEAR's and LIBSVM's text; ONNX.
 
-Nothing heavy is imported before it is needed: :mod:`multimargin.models.light` predicts without scikit-learn.
+Nothing heavy is imported before it is needed: :func:`load_light` gives predictions without scikit-learn.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import Any
 
 from multimargin.models.errors import ModelFormatError
 
-__all__ = ["ModelFormatError", "load", "save"]
+# Public name -> module that defines it; loaded on first use (PEP 562).
+_PUBLIC = {
+    "load_light": "multimargin.models.light",
+    "read_liblinear": "multimargin.models.liblinear",
+    "read_libsvm": "multimargin.models.libsvm",
+    "write_liblinear": "multimargin.models.liblinear",
+    "write_libsvm": "multimargin.models.libsvm",
+    "write_onnx": "multimargin.models.onnx",
+}
+
+__all__ = ["ModelFormatError", "load", "save", *_PUBLIC]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        value = getattr(importlib.import_module(_PUBLIC[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'multimargin.models' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(_PUBLIC))
 
 
 def save(model: Any, path: str | os.PathLike, *, duals: bool = True) -> None:
@@ -24,7 +47,7 @@ def save(model: Any, path: str | os.PathLike, *, duals: bool = True) -> None:
     model : LinearSVM, LinearSVMCV, KernelSVM, or a Pipeline that ends in one of them
         Steps of a pipeline may be TfidfVectorizer, CountVectorizer, HashingVectorizer, TfidfTransformer,
         StandardScaler, MinMaxScaler, MaxAbsScaler, Normalizer, OneHotEncoder, SimpleImputer, ColumnTransformer and
-        Pipeline. Callables in them, and other steps, are refused by name.
+        Pipeline. Callables in them, vectorizers that read files, and other steps are refused by name.
     path : str or path
     duals : bool
         False leaves out what only training wants: ``history_`` and, of linear models, ``dual_coef_`` and ``support_``.
@@ -34,6 +57,8 @@ def save(model: Any, path: str | os.PathLike, *, duals: bool = True) -> None:
     ------
     TypeError
         If something in the model cannot be stored.
+    ValueError
+        If it could not predict: parts that do not fit each other, numbers that are not finite, a broken token_pattern.
     NotFittedError
         If it is not fitted.
     OSError

@@ -65,8 +65,8 @@ _OTHERS = (
     (b"\x78\x9c", "compressed by zlib (a joblib dump, perhaps)"),
     (b"\x78\x5e", "compressed by zlib (a joblib dump, perhaps)"),
     (b"\x93NUMPY", "a NumPy array"),
-    (b"solver_type ", "a model of LIBLINEAR; multimargin.models.liblinear.read_liblinear reads it"),
-    (b"svm_type ", "a model of LIBSVM; multimargin.models.libsvm.read_libsvm reads it"),
+    (b"solver_type ", "a model of LIBLINEAR; multimargin.models.read_liblinear reads it"),
+    (b"svm_type ", "a model of LIBSVM; multimargin.models.read_libsvm reads it"),
 )
 
 

@@ -149,7 +149,7 @@ def _check_text(step: Any) -> None:
     """Refuse a vectorizer that opens files, and one that would fail at the first text."""
     name = type(step).__name__
     if step.input != "content":  # a path in a text would be read, whoever wrote the text
-        raise ValueError(
+        raise TypeError(
             f"{name}(input={step.input!r}) reads files, which a model in a file may not; use input='content', and read "
             "them beforehand"
         )

@@ -162,7 +162,7 @@ def _check_naming(model: ColumnTransformer) -> None:
     if isinstance(naming, str):
         for _, field, width, conversion in Formatter().parse(naming):
             if field not in (None, "transformer_name", "feature_name") or width or conversion:
-                raise ValueError(
+                raise TypeError(
                     f"verbose_feature_names_out={naming!r} of ColumnTransformer must consist of text, "
                     "{transformer_name} and {feature_name}"
                 )
