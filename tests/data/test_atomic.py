@@ -160,7 +160,7 @@ def test_links_stay_links(tmp_path):
     assert (tmp_path / "real").read_bytes() == b"new"
 
 
-@pytest.mark.parametrize("name", ["m" * 255, "é" * 127 + "m", "日" * 85])
+@pytest.mark.parametrize("name", ["m" * 255, "é" * 127 + "m", "日" * 85], ids=["1", "2", "3"])
 def test_long_names(tmp_path, name):
     """As long as names can be: 255 bytes."""
     assert len(name.encode()) == 255

@@ -392,6 +392,8 @@ LINEAR = [
     (parameters(formulation="one_vs_one"), "array weights has the shape 4 x 10, not any x 45"),
     (parameters(C=-1.0), "its parameters are not possible: C must be"),
     (parameters(C={"dtype": "float64"}), "its parameter 'C' cannot be the callable float64"),
+    (parameters(n_jobs=1025), "n_jobs=1025 is more than the 1024 a file may ask for"),
+    (parameters(n_jobs=0), "its parameters are not possible: n_jobs must not be 0"),
     (parameters(fit_intercept=3), "fit_intercept must be True or False"),
     (parameters(penalty="l1"), "its parameters 'penalty' are not known to this version of multimargin"),
     (parameters(C={"object": 3}), "no value is written as"),

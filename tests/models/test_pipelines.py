@@ -353,6 +353,14 @@ def test_types_that_would_be_called(tmp_path):
         save(model, tmp_path / "model")
 
 
+def test_more_jobs_than_can_be(tmp_path):
+    model = make_pipeline(table(), LinearSVM(n_jobs=1024)).fit(FRAME, KINDS)
+    check(model, tmp_path / "model", FRAME)
+    model[0].n_jobs = 1025
+    with pytest.raises(ValueError, match="n_jobs=1025 of ColumnTransformer is more than the 1024"):
+        save(model, tmp_path / "model")
+
+
 def test_formats_of_names(tmp_path):
     naming = "{feature_name:>20}"
     model = make_pipeline(table(verbose_feature_names_out=naming), LinearSVM()).fit(FRAME, KINDS)
@@ -495,6 +503,7 @@ def test_pipelines_that_are_wrong(tmp_path, change, what):
         (replaced("0", outputs={"dict": [["numbers", [2, 1]]]}), "outputs of 'numbers' must be"),
         (replaced("0", remainder="os"), "remainder cannot be"),
         (replaced("0", sparse_output=3), "sparse_output cannot be"),
+        (parameter("n_jobs", 10**6, "0"), r"ColumnTransformer \(at 0\): n_jobs=1000000 is more than the 1024"),
         (parameter("verbose_feature_names_out", {"dtype": "int"}, "0"), "cannot be the callable int"),
         (parameter("verbose_feature_names_out", "{feature_name:>9999999999}", "0"), "must consist of text"),
         (parameter("verbose_feature_names_out", "{feature_name.__class__}", "0"), "must consist of text"),

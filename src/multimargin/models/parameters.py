@@ -10,6 +10,8 @@ import inspect
 import warnings
 from typing import Any
 
+import numpy as np
+
 from multimargin.models.tree import Reader, Writer
 from multimargin.models.values import NotStorable, encode
 
@@ -17,6 +19,7 @@ from multimargin.models.values import NotStorable, encode
 _ONLY_TRAINING = ("callbacks", "random_state", "cv", "scoring")
 _SILENT = ("callbacks",)
 _TYPES = ("dtype",)  # parameters that may be a type; elsewhere it would be something to call
+_MOST_JOBS = 1024  # processes or threads that a file may ask for
 
 
 def write_parameters(node: Writer, model: Any, *, without: tuple[str, ...] = ()) -> None:
@@ -40,8 +43,16 @@ def write_parameters(node: Writer, model: Any, *, without: tuple[str, ...] = ())
                     stacklevel=2,
                 )
             continue
+        if _too_many_jobs(name, value):
+            raise ValueError(
+                f"n_jobs={value} of {type(model).__name__} is more than the {_MOST_JOBS} a file may ask for"
+            )
         stored[name] = value
     node.value("parameters", stored)
+
+
+def _too_many_jobs(name: str, value: Any) -> bool:
+    return name == "n_jobs" and isinstance(value, int | float | np.integer) and bool(value > _MOST_JOBS)
 
 
 def _default(kind: type, name: str) -> Any:
@@ -63,4 +74,6 @@ def read_parameters(node: Reader, kind: type, **own: Any) -> Any:
             raise node.wrong(f"its parameter {name!r} has no place in a file")
         if callable(value) and name not in _TYPES:
             raise node.wrong(f"its parameter {name!r} cannot be the callable {value.__qualname__}")
+        if _too_many_jobs(name, value):
+            raise node.wrong(f"n_jobs={value} is more than the {_MOST_JOBS} a file may ask for")
     return kind(**told, **own)
