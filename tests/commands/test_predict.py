@@ -5,9 +5,12 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from multimargin import KernelSVM, LinearSVM
 from multimargin.commands.main import main
-from multimargin.models import load
+from multimargin.models import load, save
 
 KEYS = {"command", "data", "model", "out", "rows", "classes", "accuracy"}
 
@@ -69,6 +72,32 @@ def test_top_of_two_classes(run):
     rows = [line.split("\t") for line in run("predict", "two.svm", "m", "-", "--top", "2", "-q").out.splitlines()]
     assert [row[0] for row in rows] == ["-1", "-1", "1", "1"]
     assert all(float(row[1]) == -float(row[3]) for row in rows)
+
+
+@pytest.mark.parametrize("formulation", ["one_vs_one", "dag"])
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@pytest.mark.parametrize("kind", ["light", "pipeline", "kernel"])
+def test_top_of_a_model_whose_decisions_are_by_pair(run, digits, kind, n_classes, formulation):
+    X, y = digits
+    X, y = X[y < n_classes], np.array(["zero", "one", "two", "three"])[y[y < n_classes]]
+    estimator = KernelSVM if kind == "kernel" else LinearSVM
+    pairs, classes = (estimator(formulation, decision_function_shape=shape).fit(X, y) for shape in ("ovo", "ovr"))
+    model = pairs
+    if kind == "pipeline":
+        model = make_pipeline(StandardScaler(), pairs).fit(X, y)
+        classes = make_pipeline(StandardScaler(), classes).fit(X, y)
+    save(model, "m")
+    np.savez("x.npz", X=X)
+    rows = [line.split("\t") for line in run("predict", "x.npz", "m", "-", "--top", "4").out.splitlines()]
+    assert [row[0] for row in rows] == model.predict(X).tolist()
+    expected = classes.decision_function(X)
+    if n_classes == 2:
+        expected = np.column_stack([-expected, expected])
+    assert expected.shape[1] == n_classes
+    for row, values in zip(rows, expected, strict=True):
+        best = np.argsort(-values, kind="stable")
+        assert row[::2] == classes.classes_[best].tolist()
+        np.testing.assert_allclose([float(word) for word in row[1::2]], values[best], rtol=1e-4)
 
 
 def test_probabilities(run, folder):

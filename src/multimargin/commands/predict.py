@@ -102,11 +102,13 @@ def _predict(model: Any, machine: Any, data: Any, args: argparse.Namespace) -> t
             return machine.classes_[values.argmax(axis=1)], values
         if args.top is None:
             return model.predict(data.X), None
-        values = np.asarray(model.decision_function(data.X))
+        X = data.X if model is machine else model[:-1].transform(data.X)
+        values = machine._values(X, by_class=True)  # decision_function may have a column for every pair
     except ValueError as error:
         raise CommandError(f"{data.path}: {error}") from None
     if values.ndim == 1:
         values = np.column_stack([-values, values])
+    assert values.shape[1] == len(machine.classes_)
     return machine.classes_[values.argmax(axis=1)], values
 
 
