@@ -100,6 +100,16 @@ def test_top_of_a_model_whose_decisions_are_by_pair(run, digits, kind, n_classes
         np.testing.assert_allclose([float(word) for word in row[1::2]], values[best], rtol=1e-4)
 
 
+@pytest.mark.parametrize("nested", [True, False])
+def test_top_of_pipelines_of_few_steps(run, digits, nested):
+    model = make_pipeline(LinearSVM())
+    model = (make_pipeline(StandardScaler(), model) if nested else model).fit(*digits)
+    save(model, "m")
+    np.savez("x.npz", X=digits[0])
+    top = run("predict", "x.npz", "m", "-", "--top", "1").out.splitlines()
+    assert [line.split("\t")[0] for line in top] == [str(label) for label in model.predict(digits[0])]
+
+
 def test_probabilities(run, folder):
     assert run("train", folder / "digits.svm", "m", "--probability", "-q").code == 0
     run("predict", folder / "digits.svm", "m", "labels.txt")

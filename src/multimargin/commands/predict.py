@@ -49,7 +49,9 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     from multimargin.data.tables import columns_of
 
     columns = columns_of(model)
-    machine = model.steps[-1][1] if hasattr(model, "steps") else model
+    machine = model
+    while hasattr(machine, "steps"):
+        machine = machine.steps[-1][1]
     if args.proba and getattr(machine, "calibration_", None) is None:
         raise UsageError(f"--proba: {args.model} has no probabilities; train it with --probability")
     n_features = None if columns is not None else model.n_features_in_
@@ -102,7 +104,10 @@ def _predict(model: Any, machine: Any, data: Any, args: argparse.Namespace) -> t
             return machine.classes_[values.argmax(axis=1)], values
         if args.top is None:
             return model.predict(data.X), None
-        X = data.X if model is machine else model[:-1].transform(data.X)
+        X, last = data.X, model
+        while last is not machine:
+            X = last[:-1].transform(X) if len(last) > 1 else X
+            last = last[-1]
         values = machine._values(X, by_class=True)  # decision_function may have a column for every pair
     except ValueError as error:
         raise CommandError(f"{data.path}: {error}") from None
