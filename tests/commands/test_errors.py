@@ -52,6 +52,12 @@ CASES = [
     ("train {d}/digits.svm {here}/folder", 1, "folder: is a folder; the output needs the name of a file"),
     ("train {d}/digits.svm empty.svm/m", 1, "empty.svm is not a folder"),
     ("train same.svm same.svm", 1, "same.svm: is also an input, which would be lost"),
+    ("train {d}/digits.svm same.svm", 1, "same.svm: exists and is no model, and would be lost; delete it first, or"),
+    ("train {d}/tickets.csv only_label.csv --label queue", 1, "only_label.csv: exists and is no model"),
+    ("train {d}/digits.svm wide.npz", 1, "wide.npz: exists and is no model"),
+    ("convert {m}/digits same.svm --to multimargin", 1, "same.svm: exists and is no model"),
+    ("convert {m}/digits same.svm --to liblinear", 1, "same.svm: exists and is no model"),
+    ("demo", 1, "report.html: exists and is no report of multimargin; say --report FILE, or delete it first"),
     ("predict {d}/digits.svm {m}/digits no/out", 1, "no/out: there is no folder no"),
     ("predict same.svm {m}/digits same.svm", 1, "same.svm: is also an input"),
     ("tune @iris --plot no/p.png", 1, "no/p.png: there is no folder no"),
@@ -147,6 +153,7 @@ def here(tmp_path, models):
         "void.csv": "x,z,y\n,1,a\n,2,b\n",
         "infinite.csv": "x,y\n1,a\ninf,b\n",
         "no.parquet": "nothing of the kind",
+        "report.html": "<!doctype html>\n<title>The year in numbers</title>\n",
         "bad.liblinear": "solver_type L2R_LR\nnr_class two\n",
     }
     for name, text in files.items():
@@ -173,7 +180,7 @@ def here(tmp_path, models):
 @pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])
 def test_mistake(run, here, folder, models, case):
     line, code, *said = case
-    before = sorted(os.listdir(here))
+    before = {path.name: path.is_file() and path.read_bytes() for path in here.iterdir()}
     places = {"d": folder, "m": models, "here": here}
     done = run(*line.format(**places).split())
     assert done.code == code, done
@@ -182,11 +189,11 @@ def test_mistake(run, here, folder, models, case):
     for words in said:
         assert words.format(**places) in done.err
     assert "Traceback" not in done.err and "MULTIMARGIN_TRACEBACK" not in done.err
-    assert sorted(os.listdir(here)) == before
+    assert {path.name: path.is_file() and path.read_bytes() for path in here.iterdir()} == before
 
 
-def test_folders_without_permission():
-    """As somebody who is not root, for whom every folder is open."""
+def as_nobody(path):
+    """What check_output says to somebody who is not root, for whom every folder is open."""
     program = """
 import os, sys
 from multimargin.commands.terminal import check_output
@@ -197,13 +204,34 @@ try:
 except Exception as error:
     print(error)
 """
+    done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, timeout=120)
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_folders_without_permission():
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         closed = os.path.join(folder, "closed")
         os.mkdir(closed, mode=0o500)
-        words = [sys.executable, "-c", program, os.path.join(closed, "m")]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=120)
-    assert done.stdout == f"{closed}/m: no permission to write into {closed}\n", done.stderr
+        said = as_nobody(os.path.join(closed, "m"))
+        os.symlink(os.path.join(closed, "m"), os.path.join(folder, "link"))
+        of_link = as_nobody(os.path.join(folder, "link"))
+    assert said == f"{closed}/m: no permission to write into {closed}\n"
+    assert of_link == f"{folder}/link: no permission to write into {os.path.realpath(closed)}\n"
+
+
+def test_devices_and_pipes_are_written_without_a_folder_that_can_be():
+    assert as_nobody("/dev/null") == ""
+    with tempfile.TemporaryDirectory() as folder:
+        pipe = os.path.join(folder, "pipe")
+        os.mkfifo(pipe)
+        os.chmod(pipe, 0o666)
+        os.chmod(folder, 0o555)
+        assert as_nobody(pipe) == ""
+        os.chmod(pipe, 0o444)
+        assert as_nobody(pipe) == f"{pipe}: exists, and may not be written\n"
+        os.chmod(folder, 0o755)
 
 
 def test_nothing_at_all_is_wrong_usage(run):

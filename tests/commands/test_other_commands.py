@@ -107,6 +107,21 @@ def test_convert_to_onnx(run, models, digits):
     assert np.mean(np.ravel(labels) == load(models / "digits").predict(X)) > 0.99
 
 
+def test_models_are_replaced_and_so_are_empty_files(run, folder):
+    """Only what is no model stays, as test_errors shows."""
+
+    def train(name):
+        return run("train", folder / "digits.svm", name, "-s", "3", "-q").code
+
+    assert train("m") == 0 and train("m") == 0
+    for name in ("m.liblinear", "m.onnx", "m.safetensors"):
+        assert run("convert", "m", name).code == 0 and run("convert", "m", name).code == 0
+    open("m.libsvm", "w").close()
+    assert train("m.libsvm") == 0
+    assert train("m.liblinear") == 0
+    assert load("m.libsvm").formulation == load("m.liblinear").formulation == "one_vs_rest"
+
+
 def test_what_another_format_cannot_hold_is_refused(run, models, tmp_path):
     done = run("convert", models / "kernel", "m.liblinear")
     assert done.code == 1 and done.err.startswith("multimargin: error: ") and "kernel" in done.err
@@ -121,6 +136,11 @@ def test_demo(run):
     assert " NO\n" not in done.out and "report: report.html" in done.out
     with open("report.html", encoding="utf-8") as file:
         assert "<html" in file.read()
+    with open("other.html", "w") as file:
+        file.write("a page whose name was said")
+    assert run("demo", "-q").code == 0  # over its own report
     result = run("demo", "--json", "--report", "other.html").json
     assert set(result) == {"command", "rows", "rows_held_out", "results", "report"}
+    with open("other.html", encoding="utf-8") as file:
+        assert "<html" in file.read()
     assert len(result["results"]) == 6 and all(row["converged"] for row in result["results"])

@@ -160,6 +160,13 @@ def test_links_stay_links(tmp_path):
     assert (tmp_path / "real").read_bytes() == b"new"
 
 
+def test_standard_output_by_its_name():
+    """A link to a pipe, which has no path."""
+    program = "from multimargin.data.atomic import write_atomically; write_atomically('/dev/stdout', [b'one ', b'two'])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("one two", "")
+
+
 @pytest.mark.parametrize("name", ["m" * 255, "é" * 127 + "m", "日" * 85], ids=["1", "2", "3"])
 def test_long_names(tmp_path, name):
     """As long as names can be: 255 bytes."""

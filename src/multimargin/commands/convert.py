@@ -48,7 +48,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         raise UsageError(
             f"{args.out}: which format? Say --to {'|'.join(_KINDS)}, or use its suffix (see convert --help)"
         )
-    check_output(args.out, apart_from=(args.model,))
+    check_output(args.out, apart_from=(args.model,), model=to != "onnx")  # which has no sign to know it by
     from multimargin.commands.model_files import kind_of, load_model
 
     source = kind_of(args.model)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import Any
 
-from multimargin.commands.errors import DONE
+from multimargin.commands.errors import DONE, CommandError
 from multimargin.commands.options import Parser, add_output_options, command
 from multimargin.commands.terminal import Terminal, check_output
 
@@ -20,6 +21,8 @@ _RUNS = (
     ("one_vs_one", "hinge"),
     ("dag", "hinge"),
 )
+_REPORT = "report.html"
+_MARK = b'<meta name="generator" content="multimargin'  # near the beginning of our reports
 _HEADER = ("formulation", "loss", "solver", "accuracy", "epochs", "seconds", "relative gap", "converged")
 
 
@@ -28,15 +31,14 @@ def add_to(subparsers: Any) -> None:
     parser: Parser = command(
         subparsers, "demo", run, "[--report FILE] [options]", "train all formulations on bundled data", _ABOUT, _EXAMPLE
     )
-    parser.add_argument(
-        "--report", metavar="FILE", default="report.html", help="report to write (default: report.html)"
-    )
+    parser.add_argument("--report", metavar="FILE", default=_REPORT, help=f"report to write (default: {_REPORT})")
     add_output_options(parser)
 
 
 def run(args: argparse.Namespace, terminal: Terminal) -> int:
     """Train, print, report."""
     check_output(args.report)
+    _keep_others(args.report)
     from sklearn.model_selection import train_test_split
 
     from multimargin.commands.fitting import accuracy, fit
@@ -94,6 +96,16 @@ converged     every class or pair that is a problem of its own has a relative ga
         {"command": "demo", "rows": len(X), "rows_held_out": len(X_out), "results": results, "report": report}
     )
     return DONE
+
+
+def _keep_others(path: str) -> None:
+    """Nobody named the default: a page of somebody else by that name stays."""
+    if path != _REPORT or not os.path.isfile(path):
+        return
+    with open(path, "rb") as file:
+        begin = file.read(4096)
+    if begin and _MARK not in begin:
+        raise CommandError(f"{path}: exists and is no report of multimargin; say --report FILE, or delete it first")
 
 
 def _report(path: str, model: Any, X: Any, y: Any, terminal: Terminal) -> str | None:

@@ -14,6 +14,7 @@ from typing import Any
 from multimargin.commands.errors import CommandError
 
 _REFRESH = 0.1  # seconds between two states of the live line
+_OUR_MODEL = b'{"__metadata__":{"checksum":"'  # after eight bytes of length; see multimargin.models.container
 
 
 class Terminal:
@@ -91,25 +92,52 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def check_output(path: str, *, apart_from: tuple[str, ...] = ()) -> None:
-    """Refuse a path that cannot be written, before any work is done for it; nor may it be one of the inputs."""
-    folder = Path(path).parent
+def check_output(path: str, *, apart_from: tuple[str, ...] = (), model: bool = False) -> None:
+    """Refuse a path that cannot be written, before any work is done for it; nor may it be one of the inputs.
+
+    Where a ``model`` is to be written, only a model is replaced: what else is there may be data that was meant to be
+    read. A pipe or a device needs no folder that can be written.
+    """
     if not path or path.endswith(("/", os.sep)):
         raise CommandError(f"{path!r}: the output needs the name of a file")
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        _check_writable(path)
+        return
+    folder = Path(path).parent
     if not folder.exists():
         raise CommandError(f"{path}: there is no folder {folder}; make it first")
     if not folder.is_dir():
         raise CommandError(f"{path}: {folder} is not a folder")
     if os.path.isdir(path):
         raise CommandError(f"{path}: is a folder; the output needs the name of a file")
+    if os.path.islink(path):  # the file is made beside the one that it will replace
+        folder = Path(path).resolve().parent
     if not os.access(folder, os.W_OK | os.X_OK):
         raise CommandError(f"{path}: no permission to write into {folder}")
-    if os.path.exists(path):
-        if not os.access(path, os.W_OK):
-            raise CommandError(f"{path}: exists, and may not be written")
-        for other in apart_from:
-            if os.path.exists(other) and os.path.samefile(path, other):
-                raise CommandError(f"{path}: is also an input, which would be lost; choose another name")
+    if not os.path.exists(path):
+        return
+    _check_writable(path)
+    for other in apart_from:
+        if os.path.exists(other) and os.path.samefile(path, other):
+            raise CommandError(f"{path}: is also an input, which would be lost; choose another name")
+    if model and os.path.getsize(path) and not _begins_as_model(path):
+        raise CommandError(
+            f"{path}: exists and is no model, and would be lost; delete it first, or choose another name"
+        )
+
+
+def _check_writable(path: str) -> None:
+    if not os.access(path, os.W_OK):
+        raise CommandError(f"{path}: exists, and may not be written")
+
+
+def _begins_as_model(path: str) -> bool:
+    """Whether a file may be a model of ours, LIBLINEAR's or LIBSVM's; damaged ones may."""
+    from multimargin.commands.model_files import kind_of
+
+    with open(path, "rb") as file:
+        ours = file.read(64)[8:].startswith(_OUR_MODEL)
+    return ours or kind_of(path) != "multimargin"  # which is what kind_of calls all the rest
 
 
 def file_size(path: str) -> str:

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     if args.valid and args.holdout:
         raise UsageError("--valid and --holdout exclude each other")
     if args.model is not None:
-        check_output(args.model, apart_from=(args.data, args.valid or ""))
+        check_output(args.model, apart_from=(args.data, args.valid or ""), model=True)
 
     from multimargin.commands.machines import machine, set_weights
 

@@ -21,6 +21,8 @@ def checked_target(path: str | os.PathLike) -> Path:
     target = Path(path)
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a folder; give the name of a file")
+    if target.exists() and not target.is_file():  # /dev/stdout is a link to what has no path
+        return target
     if target.is_symlink():  # the link stays one
         target = target.resolve()
     if not target.parent.is_dir():
