@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from multimargin.commands.main import main
+from multimargin.commands.terminal import Terminal
 
 # words, exit code, what the line says; {d} is the folder of data, {m} that of models, {here} the working folder
 CASES = [
@@ -232,6 +233,11 @@ def test_devices_and_pipes_are_written_without_a_folder_that_can_be():
         os.chmod(pipe, 0o444)
         assert as_nobody(pipe) == f"{pipe}: exists, and may not be written\n"
         os.chmod(folder, 0o755)
+
+
+def test_warnings_do_not_command_the_terminal(capsys):
+    Terminal().warn("column '\x1b[2J\x9b'\nis odd")
+    assert capsys.readouterr().err == "multimargin: warning: column '\\x1b[2J\\x9b' is odd\n"
 
 
 def test_nothing_at_all_is_wrong_usage(run):

@@ -1,7 +1,9 @@
 """multimargin predict: labels, probabilities, the best few classes."""
 
+import re
 import subprocess
 import sys
+from ast import literal_eval
 
 import numpy as np
 import pytest
@@ -140,6 +142,22 @@ def test_labels_with_tabs_and_line_breaks_stay_on_their_line(run):
         file.write('x,y\n1,"a\tb"\n2,"a\tb"\n-1,"c\nd\\"\n-2,"c\nd\\"\n')
     assert run("train", "t.csv", "m", "--label", "y", "-q").code == 0
     assert run("predict", "t.csv", "m", "-").out.splitlines() == ["a\\tb", "a\\tb", "c\\nd\\\\", "c\\nd\\\\"]
+
+
+def test_control_characters_of_labels_are_escaped(run):
+    control = [*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0)), "\u2028", "\u2029"]
+    labels = np.array([f"<{c}é>" for c in control] + ["\\x1b", "plain"])
+    X = np.eye(len(labels))
+    save(LinearSVM("one_vs_rest", C=100).fit(np.vstack([X, X]), np.tile(labels, 2)), "m")
+    np.savez("x.npz", X=X)
+    for options in ([], ["--top", "1"]):
+        run("predict", "x.npz", "m", "out.txt", *options)
+        with open("out.txt", encoding="utf-8", newline="") as file:
+            text = file.read()
+        rows = [line.split("\t")[0] for line in text.removesuffix("\n").split("\n")]
+        assert not set(text) & (set(control) - {"\t", "\n"})
+        assert [re.sub(r"\\(x..|u....|.)", lambda m: literal_eval(f"'{m[0]}'"), row) for row in rows] == labels.tolist()
+    assert rows[0x1B] == "<\\x1bé>" and rows[-2] == r"\\x1b"
 
 
 def test_unlabelled_matrix(run, models, digits):

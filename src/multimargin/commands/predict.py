@@ -8,7 +8,7 @@ from typing import Any
 
 from multimargin.commands.errors import DONE, CommandError, UsageError
 from multimargin.commands.options import DATA_HELP, Parser, add_data_options, add_output_options, command, count
-from multimargin.commands.terminal import Terminal, check_output
+from multimargin.commands.terminal import CONTROL_CHARACTERS, Terminal, check_output
 
 _ABOUT = """Predict the label of every row of DATA by the model in MODEL, one a line, into OUT (- is stdout).
 
@@ -19,7 +19,7 @@ Where DATA has labels (a table: with --label), the accuracy is said, too."""
 _EXAMPLE = """multimargin train @digits digits.model
 multimargin predict @digits digits.model labels.txt
 multimargin predict @digits digits.model - --top 3"""
-_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+_ESCAPES = CONTROL_CHARACTERS | {ord(c): e for c, e in {"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}.items()}
 
 
 def add_to(subparsers: Any) -> None:
@@ -146,7 +146,7 @@ def _lines(labels: Any, values: Any, classes: Any, args: argparse.Namespace) -> 
 
 
 def _label(label: Any) -> str:
-    """A label as it stands in the data; one that would break the line is escaped."""
+    """A label as it stands in the data; what would break the line, or a terminal would obey, is escaped."""
     if isinstance(label, float) and label.is_integer():
         return str(int(label))
     return str(label).translate(_ESCAPES)

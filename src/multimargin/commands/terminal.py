@@ -15,6 +15,9 @@ from multimargin.commands.errors import CommandError
 
 _REFRESH = 0.1  # seconds between two states of the live line
 _OUR_MODEL = b'{"__metadata__":{"checksum":"'  # after eight bytes of length; see multimargin.models.container
+# Characters that end a line, or command a terminal: C0, DEL, C1, and the separators of Unicode.
+CONTROL_CHARACTERS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
+CONTROL_CHARACTERS |= {0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 
 class Terminal:
@@ -73,8 +76,8 @@ class Terminal:
 
 
 def one_line(text: object) -> str:
-    """A message of a library without its line breaks."""
-    return " ".join(str(text).split())
+    """A message of a library without its line breaks, and without what a terminal obeys."""
+    return " ".join(str(text).split()).translate(CONTROL_CHARACTERS)
 
 
 def _plain(value: Any) -> Any:
