@@ -121,8 +121,10 @@ CASES = [
     # Data that does not fit a model
     ("predict only_header.csv {m}/xy -", 1, "only_header.csv: has no rows"),
     ("predict empty.npz {m}/digits -", 1, "empty.npz: has no rows"),
+    ("predict bad_token.svm {m}/digits -", 1, "bad_token.svm, line 3: '1:oops' is not index:value"),
+    ("predict empty.svm {m}/digits -", 1, "empty.svm: the file is empty"),
     ("predict wide.npz {m}/digits -", 1, "wide.npz: has 65 features, the model has 64"),
-    ("predict wide.svm {m}/digits -", 1, "wide.svm", "99", "the model has 64; train it with --n-features"),
+    ("report {m}/digits wide.svm r.html", 1, "wide.svm", "99", "the model has 64; train it with --n-features"),
     ("predict {d}/tickets.csv {m}/digits -", 1, "tickets.csv: is a table; the model was trained on a matrix"),
     ("predict {d}/digits.svm {m}/tickets -", 1, "is a matrix; the model was trained on a table with columns 'subject'"),
     ("predict {d}/digits.svm {m}/digits - --proba", 2, "has no probabilities; train it with --probability"),

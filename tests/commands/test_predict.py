@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from multimargin import KernelSVM, LinearSVM
 from multimargin.commands.main import main
+from multimargin.data.svmlight import write_svmlight
 from multimargin.models import load, save
 
 KEYS = {"command", "data", "model", "out", "rows", "classes", "accuracy"}
@@ -135,6 +136,55 @@ def test_labels_that_are_no_classes(run, models, folder):
     assert done.code == 0 and len(lines("out.txt")) == 2
     assert done.err == "multimargin: note: no label of the data is a class of the model: no accuracy\n"
     assert run("predict", "unknown.svm", models / "digits", "out.txt", "--json").json["accuracy"] is None
+
+
+@pytest.mark.parametrize("far", [66, 10**11])
+@pytest.mark.parametrize("kind", ["digits", "kernel", "liblinear"])
+def test_features_that_the_model_does_not_know_are_left_out(run, models, digits, folder, kind, far):
+    """As LIBLINEAR's predict does it; features that the text lacks are zeros."""
+    name = models / kind
+    if kind == "liblinear":
+        assert run("train", folder / "digits.svm", "m", "-s", "3", "-q").code == 0
+        name = "m.liblinear"
+        assert run("convert", "m", name, "-q").code == 0
+    X, y = digits
+    write_svmlight("known.svm", X[:3, :60], y[:3])
+    with open("known.svm") as known, open("wide.svm", "w") as wide:
+        rows = known.read().splitlines()
+        wide.write(f"{rows[0]} 65:1\n{rows[1]} 65:3 {far}:-2\n{rows[2]}\n")
+    expected = run("predict", "known.svm", name, "-", "--top", "10")
+    done = run("predict", "wide.svm", name, "-", "--top", "10")
+    assert (done.code, done.out) == (0, expected.out)
+    note, accuracy = done.err.splitlines(keepends=True)
+    assert (
+        note == "multimargin: note: wide.svm: 2 features that the model does not know are left out; the model has 64\n"
+    )
+    assert accuracy == expected.err
+    with open("wide.svm", "w") as wide:
+        wide.write(f"{rows[0]} 65:1\n")
+    assert "1 feature that the model does not know is left out" in run("predict", "wide.svm", name).err
+
+
+def test_labels_of_liblinear_are_predicted_all_the_same(run, folder, models):
+    """liblinear-official, on features that the model does not know."""
+    from liblinear.liblinearutil import load_model, predict
+
+    assert run("train", folder / "digits.svm", "m", "-s", "3", "-q").code == 0
+    assert run("convert", "m", "m.liblinear", "-q").code == 0
+    rows = [{1: 0.5, 20: 1, 65: 9.0}, {30: 1.0, 64: 0.5, 70: 3.0}, {64: 1.0}]
+    with open("wide.svm", "w") as file:
+        file.writelines(f"1 {' '.join(f'{j}:{v}' for j, v in row.items())}\n" for row in rows)
+    theirs, *_ = predict([1, 1, 1], rows, load_model("m.liblinear"), "-q")
+    assert run("predict", "wide.svm", "m.liblinear", "-", "-q").out.split() == [f"{label:g}" for label in theirs]
+
+
+def test_fractional_labels_only_cost_the_accuracy(run, models):
+    with open("f.svm", "w") as file:
+        file.write("3 1:1\n0.5 2:1\n")
+    done = run("predict", "f.svm", models / "digits", "out.txt")
+    assert (done.code, done.out) == (0, "2 labels: out.txt\n")
+    assert done.err == "multimargin: note: f.svm: row 2: the label is 0.5, no whole number: no accuracy\n"
+    assert run("predict", "f.svm", models / "digits", "--json").json["accuracy"] is None
 
 
 def test_labels_with_tabs_and_line_breaks_stay_on_their_line(run):

@@ -44,7 +44,6 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
 
     model = _light(args.model) or load_model(args.model)
 
-    from multimargin.commands.datasets import read_more_data
     from multimargin.data.atomic import write_atomically
     from multimargin.data.tables import columns_of
 
@@ -54,8 +53,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         machine = machine.steps[-1][1]
     if args.proba and getattr(machine, "calibration_", None) is None:
         raise UsageError(f"--proba: {args.model} has no probabilities; train it with --probability")
-    n_features = None if columns is not None else model.n_features_in_
-    data = read_more_data(args.data, args, terminal, columns=columns, n_features=n_features, kind=args.format)
+    data = _read(args, terminal, columns, None if columns is not None else model.n_features_in_)
     labels, values = _predict(model, machine, data, args)
     accuracy, remark = _accuracy(labels, data.y, machine.classes_)
 
@@ -92,6 +90,38 @@ def _light(path: str) -> Any:
     from multimargin.models.light import load_light
 
     return load_light(path)
+
+
+def _read(args: argparse.Namespace, terminal: Terminal, columns: Any, n_features: Any) -> Any:
+    """The rows. svmlight text may have features that the model does not know, and numbers of any kind as labels:
+    LIBLINEAR predicts it all the same."""
+    from multimargin.commands.datasets import Dataset, format_of, read_more_data
+
+    if columns is not None or args.label is not None or format_of(args.data, args.format) != "svmlight":
+        return read_more_data(args.data, args, terminal, columns=columns, n_features=n_features, kind=args.format)
+    import numpy as np
+
+    from multimargin.commands.words import counted
+    from multimargin.data.svmlight import read_svmlight
+
+    terminal.status(f"reading {args.data}", now=True)
+    based: Any = {"auto": "auto", "yes": True, "no": False}[args.zero_based]
+    try:
+        X, y = read_svmlight(args.data, zero_based=based)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+    unknown = len(np.unique(X.indices[X.indices >= n_features]))
+    if unknown:
+        left_out = (
+            f"{counted(unknown, 'feature')} that the model does not know {'is' if unknown == 1 else 'are'} left out"
+        )
+        terminal.note(f"{args.data}: {left_out}; the model has {n_features}")
+    X.resize(X.shape[0], n_features)
+    whole = (np.abs(y) < 2**53) & (y == np.trunc(y))
+    if not whole.all():
+        row = int(whole.argmin())
+        terminal.note(f"{args.data}: row {row + 1}: the label is {y[row]:g}, no whole number: no accuracy")
+    return Dataset(args.data, X, y.astype(np.int64) if whole.all() else None)
 
 
 def _predict(model: Any, machine: Any, data: Any, args: argparse.Namespace) -> tuple[Any, Any]:
