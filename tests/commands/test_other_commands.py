@@ -97,6 +97,15 @@ def test_convert_to_libsvm_and_back(run, folder, digits):
     assert np.mean(load("m.safetensors").predict(X) == load("m").predict(X)) > 0.99
 
 
+@pytest.mark.parametrize(("to", "options"), [("liblinear", []), ("libsvm", ["--kernel", "rbf"])])
+def test_models_of_others_become_ours_where_nothing_else_is_said(run, folder, to, options):
+    formulation = "one_vs_one" if options else "one_vs_rest"
+    assert run("train", folder / "digits.svm", "m", "--formulation", formulation, "-q", *options).code == 0
+    assert run("convert", "m", f"m.{to}", "-q").code == 0
+    assert run("convert", f"m.{to}", "again.model", "--json").json["to"] == "multimargin"
+    assert load("again.model").formulation == formulation
+
+
 def test_convert_to_onnx(run, models, digits):
     import onnxruntime
 

@@ -18,7 +18,8 @@ _SUFFIXES = {
     ".multimargin": "multimargin",
 }
 _ABOUT = f"""Convert a model. What IN is, its first bytes say; what OUT is to be, --to says, or its suffix:
-{", ".join(f"{suffix} {kind}" for suffix, kind in _SUFFIXES.items())}."""
+{", ".join(f"{suffix} {kind}" for suffix, kind in _SUFFIXES.items())}.
+A model of LIBLINEAR or LIBSVM becomes one of ours where neither says it."""
 _EXAMPLE = """multimargin train @digits digits.model -s 3
 multimargin convert digits.model digits.liblinear
 multimargin convert digits.liblinear again.safetensors"""
@@ -43,15 +44,17 @@ def add_to(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace, terminal: Terminal) -> int:
     """Load the one, write the other."""
+    from multimargin.commands.model_files import kind_of, load_model
+
+    source = kind_of(args.model)
     to = args.to or next((kind for suffix, kind in _SUFFIXES.items() if args.out.lower().endswith(suffix)), None)
+    if to is None and source != "multimargin":
+        to = "multimargin"
     if to is None:
         raise UsageError(
             f"{args.out}: which format? Say --to {'|'.join(_KINDS)}, or use its suffix (see convert --help)"
         )
     check_output(args.out, apart_from=(args.model,), model=to != "onnx")  # which has no sign to know it by
-    from multimargin.commands.model_files import kind_of, load_model
-
-    source = kind_of(args.model)
     model = load_model(args.model)
     try:
         _writer(to)(model, args.out)

@@ -97,7 +97,8 @@ def _read(args: argparse.Namespace, terminal: Terminal, columns: Any, n_features
     LIBLINEAR predicts it all the same."""
     from multimargin.commands.datasets import Dataset, format_of, read_more_data
 
-    if columns is not None or args.label is not None or format_of(args.data, args.format) != "svmlight":
+    of_tables = columns is not None or any(getattr(args, option, None) for option in ("label", "text"))
+    if of_tables or format_of(args.data, args.format) != "svmlight":
         return read_more_data(args.data, args, terminal, columns=columns, n_features=n_features, kind=args.format)
     import numpy as np
 
