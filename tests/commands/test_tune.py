@@ -78,6 +78,28 @@ def test_threads_change_nothing(run, folder):
     assert one == two
 
 
+@pytest.mark.parametrize(("sizes", "expected"), [((4, 4, 3), 3), ((4, 4, 1), 2), ((2, 2), 2), ((7, 2), 5)])
+def test_folds_of_few_rows(run, sizes, expected):
+    with open("few.svm", "w") as file:
+        file.writelines(f"{c} {c + 1}:{2 + i % 3}\n" for c, size in enumerate(sizes) for i in range(size))
+    done = run("tune", "few.svm", "--C-range", "1", "2")
+    assert done.code == 0 and f" fits in {expected} folds, " in done.out
+    note = f"multimargin: note: few.svm: no class has 5 rows: {expected} folds\n"
+    assert (note in done.err) == (expected < 5)
+    found = run("tune", "few.svm", "--C-range", "1", "2", "--json").json
+    assert found["folds"] == expected == len(found["points"][0]["fold_accuracies"])
+    assert f"in {expected} folds" in run("train", "few.svm", "-C").out
+
+
+def test_classes_of_one_row(run):
+    with open("few.svm", "w") as file:
+        file.write("1 1:1\n2 2:1\n3 3:1\n")
+    done = run("tune", "few.svm")
+    assert done.code == 1 and done.err.endswith(
+        "few.svm: every class has one row only; cross-validation needs classes with more\n"
+    )
+
+
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_every_formulation(run, formulation):
     done = run("tune", "@iris", "--formulation", formulation, "--folds", "2")

@@ -82,6 +82,7 @@ class _Fold:
 def search(args: Any, model: Any, data: Dataset, n_folds: int, terminal: Any) -> Found:
     """Try values until the best one is not at an edge and its neighbours at half steps are no better."""
     started = time.perf_counter()
+    n_folds = args.folds = _possible_folds(n_folds, data, terminal)  # in args for those who tell the result
     folds = []
     for i, (train, test) in enumerate(folds_of(data.y, n_folds, args.seed, data.path)):
         terminal.status(f"features of fold {i + 1} of {n_folds}", now=True)
@@ -105,6 +106,18 @@ def search(args: Any, model: Any, data: Dataset, n_folds: int, terminal: Any) ->
     run.found.seconds = time.perf_counter() - started
     terminal.clear()
     return run.found
+
+
+def _possible_folds(n_folds: int, data: Dataset, terminal: Any) -> int:
+    """As many as asked for, if any class has a row for each; else as many as the smallest class has rows."""
+    counts = np.unique(data.y, return_counts=True)[1]
+    if n_folds <= counts.max():
+        return n_folds
+    if counts.max() < 2:
+        raise CommandError(f"{data.path}: every class has one row only; cross-validation needs classes with more")
+    possible = max(2, int(counts.min()))
+    terminal.note(f"{data.path}: no class has {n_folds} rows: {possible} folds")
+    return possible
 
 
 def _exponents(args: Any, model: Any, X: Any) -> tuple[list[float], list[float | None]]:
