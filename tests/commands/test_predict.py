@@ -49,8 +49,18 @@ def test_json(run, folder, models, digits):
     on_stdout = run("predict", folder / "digits.svm", models / "digits", "-", "--json")
     assert set(on_stdout.json) == KEYS | {"labels"} and on_stdout.err == ""
     assert [str(label) for label in on_stdout.json["labels"]] == lines("out.txt")
-    scores = run("predict", folder / "digits.svm", models / "digits", "-", "--json", "--top", "2").json["scores"]
-    np.testing.assert_allclose(scores, load(models / "digits").decision_function(digits[0]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 3, 99])
+def test_json_has_the_best_classes_as_pairs(run, folder, models, digits, n):
+    done = run("predict", folder / "digits.svm", models / "digits", "-", "--json", "--top", n)
+    assert set(done.json) == KEYS | {"labels", "top"}
+    scores = load(models / "digits").decision_function(digits[0])
+    for pairs, row in zip(done.json["top"], scores, strict=True):
+        best = np.argsort(-row, kind="stable")[:n]
+        assert [label for label, _ in pairs] == best.tolist()
+        np.testing.assert_allclose([value for _, value in pairs], row[best], rtol=1e-12)
+    assert done.json["labels"] == [pairs[0][0] for pairs in done.json["top"]]
 
 
 def test_top_classes_come_with_their_scores(run, folder, models, digits):
@@ -125,6 +135,8 @@ def test_probabilities(run, folder):
     assert [header[1:][j] for j in values.argmax(axis=1)] == lines("labels.txt")
     top = run("predict", folder / "digits.svm", "m", "-", "--proba", "--top", "1", "-q").out.splitlines()
     np.testing.assert_allclose([float(line.split("\t")[1]) for line in top], values.max(axis=1), rtol=1e-4)
+    pairs = run("predict", folder / "digits.svm", "m", "-", "--proba", "--top", "2", "--json").json["top"]
+    np.testing.assert_allclose([[p for _, p in row] for row in pairs], -np.sort(-values)[:, :2], atol=1e-5)
     result = run("predict", folder / "digits.svm", "m", "-", "--proba", "--json").json
     np.testing.assert_allclose(result["probabilities"], values, atol=1e-5)
 

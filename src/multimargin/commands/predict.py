@@ -13,7 +13,8 @@ from multimargin.commands.terminal import CONTROL_CHARACTERS, Terminal, check_ou
 _ABOUT = """Predict the label of every row of DATA by the model in MODEL, one a line, into OUT (- is stdout).
 
 --proba   a header with the classes, then label and probabilities, separated by tabs
---top N   the N best classes of a row, each followed by its score (or probability, with --proba)
+--top N   the N best classes of a row, each followed by its score (or probability, with --proba);
+          with --json and OUT -: "top", pairs of class and score
 
 Where DATA has labels (a table: with --label), the accuracy is said, too."""
 _EXAMPLE = """multimargin train @digits digits.model
@@ -161,11 +162,15 @@ def _accuracy(labels: Any, y: Any, classes: Any) -> tuple[float | None, str]:
     return float(np.mean(labels == y)), ""
 
 
+def _best(values: Any, top: int) -> Any:
+    """The columns of the largest values of every row, the largest first."""
+    return (-values).argsort(axis=1, kind="stable")[:, :top]
+
+
 def _lines(labels: Any, values: Any, classes: Any, args: argparse.Namespace) -> Any:
     names = [_label(name) for name in classes.tolist()]
     if args.top is not None:
-        order = (-values).argsort(axis=1, kind="stable")[:, : args.top]
-        for row, best in zip(values, order, strict=True):
+        for row, best in zip(values, _best(values, args.top), strict=True):
             yield "\t".join(f"{names[j]}\t{row[j]:.6g}" for j in best) + "\n"
     elif args.proba:
         yield "\t".join(["label", *names]) + "\n"
@@ -195,8 +200,10 @@ def _answer(args: argparse.Namespace, labels: Any, values: Any, classes: Any, ac
     }
     if args.out == "-":
         result["labels"] = labels
-        if args.proba:
+        if args.top is not None:
+            names = classes.tolist()
+            rows = zip(values.tolist(), _best(values, args.top).tolist(), strict=True)
+            result["top"] = [[[names[j], row[j]] for j in best] for row, best in rows]
+        elif args.proba:
             result["probabilities"] = values
-        elif values is not None:
-            result["scores"] = values
     return result
