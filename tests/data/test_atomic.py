@@ -76,6 +76,13 @@ except OSError as error:
     assert only(old)
 
 
+def test_standard_output_by_its_name():
+    """A link to a pipe, which has no path."""
+    program = "from multimargin.data.atomic import write_atomically; write_atomically('/dev/stdout', [b'one ', b'two'])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("one two", "")
+
+
 def test_folders_are_refused(tmp_path):
     with pytest.raises(IsADirectoryError, match="is a folder; give the name of a file"):
         save(LinearSVM().fit(X, Y), tmp_path)
@@ -158,13 +165,6 @@ def test_links_stay_links(tmp_path):
     write_atomically(tmp_path / "link", [b"new"])
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_bytes() == b"new"
-
-
-def test_standard_output_by_its_name():
-    """A link to a pipe, which has no path."""
-    program = "from multimargin.data.atomic import write_atomically; write_atomically('/dev/stdout', [b'one ', b'two'])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
-    assert (done.stdout, done.stderr) == ("one two", "")
 
 
 @pytest.mark.parametrize("name", ["m" * 255, "é" * 127 + "m", "日" * 85], ids=["1", "2", "3"])
