@@ -11,6 +11,7 @@ import numpy as np
 
 from multimargin.commands.datasets import Dataset
 from multimargin.commands.errors import CommandError
+from multimargin.data.tables import labels_as
 
 
 @dataclass
@@ -106,5 +107,5 @@ def folds_of(y: np.ndarray, n_folds: int, seed: int, path: str) -> list[tuple[np
 
 
 def accuracy(machine: Any, X: Any, y: np.ndarray) -> float:
-    """The share of rows whose label is predicted."""
-    return float(np.mean(machine.predict(X) == y))
+    """The share of rows whose label is predicted; another file than that of training may spell labels as text."""
+    return float(np.mean(machine.predict(X) == labels_as(machine.classes_, y)))

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
 
     model = load_model(args.model)
     from multimargin.commands.datasets import read_more_data
-    from multimargin.data.tables import columns_of, rows_as_text
+    from multimargin.data.tables import columns_of, labels_as, rows_as_text
 
     columns = columns_of(model)
     n_features = None if columns is not None else model.n_features_in_
@@ -53,10 +53,16 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     if data.y is None:
         how = "say --label COL" if columns is not None else "array y"
         raise CommandError(f"{args.data}: a report needs the labels of the rows ({how})")
+    labels = labels_as(model.classes_, data.y)
+    if labels.dtype.kind == "O" and model.classes_.dtype.kind != "O":
+        row = next(i for i, label in enumerate(labels.tolist()) if isinstance(label, str))
+        raise CommandError(
+            f"{args.data}: row {row + 1}: the label is {labels[row]!r}, while the classes of the model are numbers"
+        )
     terminal.status(f"writing {args.out}", now=True)
     rows = rows_as_text(data.X, columns) if columns is not None else None
     try:
-        write_report(model, data.X, data.y, args.out, rows=rows, title=args.title)
+        write_report(model, data.X, labels, args.out, rows=rows, title=args.title)
     except ValueError as error:
         raise CommandError(f"{args.data}: {error}") from None
     terminal.summary(f"report: {args.out}, {file_size(args.out)}")

@@ -94,6 +94,23 @@ def _note_keys(data: Any, terminal: Terminal) -> None:
         )
 
 
+def _note_unknown_labels(judged: Any, y: Any, terminal: Terminal) -> None:
+    """Rows that cannot be right, as their label was not trained."""
+    import numpy as np
+
+    from multimargin.data.tables import labels_as
+
+    classes = np.unique(y)
+    labels = labels_as(classes, judged.y)
+    unknown = np.flatnonzero(~np.isin(labels, classes))
+    if len(unknown):
+        first = unknown[0]
+        terminal.note(
+            f"{judged.path}: {len(unknown)} of {judged.n_rows} rows have a label that no training row has, "
+            f"such as {str(labels[first])!r} of row {first + 1}"
+        )
+
+
 def _find(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal) -> None:
     """Give the machine the best C, and gamma."""
     from multimargin.commands.search import search
@@ -125,6 +142,7 @@ def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal) 
         judged = read_more_data(args.valid, args, terminal, columns=data.columns, n_features=X.shape[1])
         if judged.y is None:
             raise CommandError(f"{args.valid}: has no labels (array y)")
+        _note_unknown_labels(judged, part.y, terminal)
         where = f"the {judged.n_rows} rows of {args.valid}"
     terminal.clear()
     model.set_params(verbose=int(terminal.live))

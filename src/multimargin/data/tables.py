@@ -114,6 +114,34 @@ def read_table(path, columns: Columns, label: str | None = None) -> tuple[Any, n
     return frame, None if label is None else _labels(path, frame.pop(label), label)
 
 
+def labels_as(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Labels of another file as the classes of a model are: 3, 3.0 and "3" are the same label.
+
+    A file has whole numbers for labels only where all of them are, so the same label may be a number here and text
+    there. A label that is no class stays itself (among classes that are numbers: in an array of objects).
+    """
+    as_text = classes.dtype.kind in "USO"
+    if (labels.dtype.kind in "USO") == as_text:
+        return labels
+    classes_by_spelling = {spelling: label for label in classes.tolist() for spelling in _spellings(label)}
+    found = {}
+    for label in set(labels.tolist()):
+        spellings = _spellings(label)
+        known = next((spelling for spelling in spellings if spelling in classes_by_spelling), None)
+        stays = spellings[0] if as_text else label
+        found[label] = stays if known is None else classes_by_spelling[known]
+    made = np.empty(len(labels), dtype=object)
+    made[:] = [found[label] for label in labels.tolist()]
+    if as_text:
+        return made.astype(str)
+    return made if any(isinstance(label, str) for label in found.values()) else made.astype(classes.dtype)
+
+
+def _spellings(label: Any) -> list[str]:
+    whole = isinstance(label, float) and label.is_integer()
+    return [str(int(label)), str(label)] if whole else [str(label)]
+
+
 def transformer(columns: Columns, *, ngrams: tuple[int, int] = (1, 1), min_df: int = 1) -> Any:
     """What makes features of a frame; not fitted."""
     from sklearn.compose import ColumnTransformer
