@@ -71,3 +71,9 @@ def test_labels_as_classes(classes, labels, expected):
     made = labels_as(np.array(classes), np.array(labels))
     assert made.tolist() == expected
     assert [type(label) for label in made.tolist()] == [type(label) for label in expected]
+
+
+def test_valid_with_two_columns_of_text(run):
+    write("t.csv", "a,b,y\n" + "red,up,1\nblue,down,2\n" * 5)
+    done = run("train", "t.csv", "m", "--valid", "t.csv", *TRAIN, "--text", "b", "--text", "a")
+    assert done.code == 0 and done.json["accuracy"] == 1

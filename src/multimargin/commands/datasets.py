@@ -46,9 +46,7 @@ def read_training_data(args: Any, terminal: Any) -> Dataset:
         wanted = Wanted(*(tuple(getattr(args, name)) for name in ("text", "numeric", "categorical", "drop")))
         X, y, columns = read_training_table(path, args.label, wanted)
         return Dataset(path, X, y, columns)
-    for option in ("label", "text", "numeric", "categorical", "drop"):
-        if getattr(args, option):
-            raise UsageError(f"--{option} is for tables (.csv, .tsv, .parquet); {path} is read as {kind}")
+    _check_no_columns(args, ("label", "text", "numeric", "categorical", "drop"), path, kind)
     X, y = _read_matrix(path, kind, args.n_features, args.zero_based, terminal)
     if y is None:
         raise CommandError(f"{path}: has no labels (array y)")
@@ -68,15 +66,18 @@ def read_more_data(
     if kind in ("csv", "tsv", "parquet"):
         if columns is None:
             raise CommandError(f"{path}: is a table; the model was trained on a matrix (svmlight, .npz)")
-        X, y = read_table(path, columns, args.label)
+        X, y = _read_table(path, columns, args)
         if not len(X):
             raise CommandError(f"{path}: has no rows")
         return Dataset(path, X, y, columns)
+    if columns is not None and columns.one_text:
+        raise CommandError(
+            f"{path}: is a matrix; the model begins with a {columns.one_text}: it needs a table with text"
+        )
     if columns is not None:
         names = ", ".join(map(repr, columns.names[:6])) + (", ..." if len(columns.names) > 6 else "")
         raise CommandError(f"{path}: is a matrix; the model was trained on a table with columns {names}")
-    if args.label is not None:
-        raise UsageError(f"--label is for tables (.csv, .tsv, .parquet); {path} is read as {kind}")
+    _check_no_columns(args, ("label", "text"), path, kind)
     try:
         X, y = _read_matrix(path, kind, n_features, args.zero_based, terminal)
     except ValueError as error:
@@ -87,6 +88,27 @@ def read_more_data(
     if n_features is not None and X.shape[1] != n_features:
         raise CommandError(f"{path}: has {X.shape[1]} features, the model has {n_features}")
     return Dataset(path, X, y)
+
+
+def _read_table(path: str, columns: Columns, args: Any) -> tuple[Any, Any]:
+    """The columns of a model; of one that begins with a vectorizer, the text alone."""
+    named = args.text or []
+    if not columns.one_text:
+        if named and set(named) != set(columns.text):  # train --valid names them again
+            raise UsageError("--text is for models that begin with a vectorizer; this one knows its columns by name")
+        return read_table(path, columns, args.label)
+    if len(named) != 1:
+        raise UsageError(
+            f"{path}: the model begins with a {columns.one_text}; which column holds the text? Say --text COL, once"
+        )
+    frame, y = read_table(path, Columns(text=tuple(named)), args.label)
+    return frame[named[0]], y
+
+
+def _check_no_columns(args: Any, options: tuple[str, ...], path: str, kind: str) -> None:
+    for option in options:
+        if getattr(args, option):
+            raise UsageError(f"--{option} is for tables (.csv, .tsv, .parquet); {path} is read as {kind}")
 
 
 def format_of(path: str, said: str | None) -> str:

@@ -155,6 +155,14 @@ def add_data_options(parser: Parser, *, training: bool) -> None:
             "--min-df", metavar="N", type=count, default=1, help="text: words of at least N rows (default: 1)"
         )
         group.add_argument("--n-features", metavar="N", type=count, help="svmlight: number of features, if not found")
+    else:
+        group.add_argument(
+            "--text",
+            metavar="COL",
+            action="append",
+            default=[],
+            help="table: the column of the text, for a model from Python that begins with a vectorizer",
+        )
     group.add_argument(
         "--zero-based",
         choices=("auto", "yes", "no"),

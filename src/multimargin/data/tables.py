@@ -37,6 +37,8 @@ class Columns:
     numeric: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()  # categorical ones where nothing is NaN, as in models that Python made
+    one_text: str = ""  # the vectorizer of a model that takes the text of one column, whatever its name
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -163,16 +165,67 @@ def transformer(columns: Columns, *, ngrams: tuple[int, int] = (1, 1), min_df: i
 
 
 def columns_of(model: Any) -> Columns | None:
-    """The columns that a model asks of a table; None for a model of matrices."""
-    steps = getattr(model, "steps", None)
-    parts = getattr(steps[0][1], "transformers", None) if steps else None
+    """The columns that a model asks of a table; None for a model of matrices.
+
+    Roles are those that the transformers have, whatever they are called; they may be inside pipelines.
+    """
+    steps = _steps(model)
+    if len(steps) < 2:
+        return None
+    if _vectorizer_in([steps[0]]):
+        return Columns(one_text=type(steps[0]).__name__)
+    parts = getattr(steps[0], "transformers_", None) or getattr(steps[0], "transformers", None)
     if parts is None:
         return None
-    roles: dict[str, list[str]] = {"numeric": [], "categorical": [], "text": []}
-    for name, _, of in parts:
-        role = "text" if isinstance(of, str) else "categorical" if name == "categorical" else "numeric"
-        roles[role].extend([of] if isinstance(of, str) else of)
-    return Columns(*(tuple(roles[role]) for role in ("numeric", "categorical", "text")))
+    roles: dict[str, list[str]] = {"numeric": [], "categorical": [], "text": [], "missing": []}
+    for _, part, chosen in parts:
+        names = [chosen] if isinstance(chosen, str) else chosen
+        if isinstance(part, str) and part == "drop":
+            continue
+        if isinstance(names, slice) or callable(names) or not hasattr(names, "__iter__"):
+            return None
+        if not all(isinstance(name, str) for name in names):
+            return None
+        for i, name in enumerate(names):
+            role, has_missing = _role(_steps(part), i)
+            roles[role].append(str(name))
+            if has_missing:
+                roles["missing"].append(str(name))
+    once = {role: tuple(dict.fromkeys(names)) for role, names in roles.items()}
+    return Columns(once["numeric"], once["categorical"], once["text"], missing=once["missing"])
+
+
+def _steps(part: Any) -> list[Any]:
+    """The estimators one after the other, those of pipelines in pipelines among them."""
+    if part is None or isinstance(part, str):  # passthrough
+        return []
+    if not hasattr(part, "steps"):
+        return [part]
+    return [step for _, inner in part.steps for step in _steps(inner)]
+
+
+def _vectorizer_in(steps: list[Any]) -> bool:
+    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer  # TfidfVectorizer is the first
+
+    return any(isinstance(step, CountVectorizer | HashingVectorizer) for step in steps)
+
+
+def _role(steps: list[Any], column: int) -> tuple[str, bool]:
+    """The role of a transformer's column; and of a category, whether what is missing is NaN rather than empty text."""
+    from sklearn.impute import SimpleImputer
+    from sklearn.preprocessing import OneHotEncoder
+
+    if _vectorizer_in(steps):
+        return "text", False
+    encoder = next((step for step in steps if isinstance(step, OneHotEncoder)), None)
+    if encoder is None:
+        return "numeric", False
+    learnt = getattr(encoder, "categories_", [])
+    categories = learnt[column] if column < len(learnt) else np.empty(0, dtype=object)
+    if categories.dtype.kind in "iuf":
+        return "numeric", False  # they were numbers in training, not the text of a file
+    imputed = any(isinstance(step, SimpleImputer) for step in steps)
+    return "categorical", imputed or any(value is None or value != value for value in categories.tolist())
 
 
 def suspicious_columns(frame: Any, columns: Columns) -> list[tuple[str, int]]:
@@ -183,6 +236,8 @@ def suspicious_columns(frame: Any, columns: Columns) -> list[tuple[str, int]]:
 
 def rows_as_text(frame: Any, columns: Columns) -> list[str]:
     """Every row for people to read: its text, or its columns with their names."""
+    if columns.one_text:
+        return [str(text) for text in frame]
     if columns.text:
         return [" | ".join(map(str, row)) for row in frame[list(columns.text)].itertuples(index=False)]
     names = list(columns.names)
@@ -257,6 +312,8 @@ def _frame(pandas: Any, path, raw: Any, columns: Columns, extra: tuple[str, ...]
         exact = _read(pandas, path, usecols=list(dict.fromkeys(as_text)), dtype=str, keep_default_na=False)
     made = {name: _numbers(pandas, path, raw[name]) for name in columns.numeric}
     made |= {name: _text(exact[name]) for name in as_text}
+    for name in columns.missing:
+        made[name][made[name] == ""] = np.nan
     return pandas.DataFrame({name: made[name] for name in raw.columns if name in made})
 
 
