@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from multimargin.commands.errors import CommandError, UsageError
 from multimargin.commands.options import FORMATS
@@ -12,6 +13,8 @@ from multimargin.data.tables import Columns, Wanted, read_table, read_training_t
 
 if TYPE_CHECKING:
     import numpy as np
+
+_ZERO_BASED: dict[str, bool | Literal["auto"]] = {"auto": "auto", "yes": True, "no": False}
 
 
 @dataclass
@@ -22,6 +25,7 @@ class Dataset:
     X: Any  # a matrix, or the frame of a table
     y: Any  # an array, or None
     columns: Columns | None = None  # of a table
+    zero_based: bool | None = None  # of svmlight text that was trained on: whether indices start at 0
 
     @property
     def n_rows(self) -> int:
@@ -30,7 +34,7 @@ class Dataset:
     def take(self, rows: Any) -> Dataset:
         """Some of the rows."""
         X = self.X.iloc[rows] if self.columns is not None else self.X[rows]
-        return Dataset(self.path, X, None if self.y is None else self.y[rows], self.columns)
+        return Dataset(self.path, X, None if self.y is None else self.y[rows], self.columns, self.zero_based)
 
 
 def read_training_data(args: Any, terminal: Any) -> Dataset:
@@ -47,20 +51,34 @@ def read_training_data(args: Any, terminal: Any) -> Dataset:
         X, y, columns = read_training_table(path, args.label, wanted)
         return Dataset(path, X, y, columns)
     _check_no_columns(args, ("label", "text", "numeric", "categorical", "drop"), path, kind)
-    X, y = _read_matrix(path, kind, args.n_features, args.zero_based, terminal)
+    zero_based = None
+    if kind == "svmlight":
+        X, y, zero_based = _read_svmlight_and_base(path, args.n_features, _ZERO_BASED[args.zero_based])
+    else:
+        X, y = _read_matrix(path, kind, args.n_features, "auto")
     if y is None:
         raise CommandError(f"{path}: has no labels (array y)")
     if not X.shape[0]:
         raise CommandError(f"{path}: has no rows")
     if not X.shape[1]:
         raise CommandError(f"{path}: has no features")
-    return Dataset(path, X, y)
+    return Dataset(path, X, y, zero_based=zero_based)
 
 
 def read_more_data(
-    path: str, args: Any, terminal: Any, *, columns: Columns | None, n_features: int | None, kind: str | None = None
+    path: str,
+    args: Any,
+    terminal: Any,
+    *,
+    columns: Columns | None,
+    n_features: int | None,
+    kind: str | None = None,
+    zero_based: bool | None = None,
 ) -> Dataset:
-    """DATA for a model: a table with the ``columns`` that it needs, or a matrix of ``n_features`` columns."""
+    """DATA for a model: a table with the ``columns`` that it needs, or a matrix of ``n_features`` columns.
+
+    ``zero_based`` is how the training rows were read, where that is known; else it is as the options say.
+    """
     kind = format_of(path, kind)
     terminal.status(f"reading {path}", now=True)
     if kind in ("csv", "tsv", "parquet"):
@@ -79,7 +97,7 @@ def read_more_data(
         raise CommandError(f"{path}: is a matrix; the model was trained on a table with columns {names}")
     _check_no_columns(args, ("label", "text"), path, kind)
     try:
-        X, y = _read_matrix(path, kind, n_features, args.zero_based, terminal)
+        X, y = _read_matrix(path, kind, n_features, _ZERO_BASED[args.zero_based] if zero_based is None else zero_based)
     except ValueError as error:
         room = f"the model has {n_features}; train it with --n-features to make room for more"
         raise CommandError(str(error).replace(f"n_features={n_features}", room)) from None
@@ -127,7 +145,7 @@ def format_of(path: str, said: str | None) -> str:
     return suffix if suffix in FORMATS else "svmlight"
 
 
-def _read_matrix(path: str, kind: str, n_features: int | None, zero_based: str, terminal: Any) -> tuple[Any, Any]:
+def _read_matrix(path: str, kind: str, n_features: int | None, zero_based: bool | Literal["auto"]) -> tuple[Any, Any]:
     if kind == "bundled":
         from multimargin.data.bundled import load_bundled
 
@@ -138,9 +156,43 @@ def _read_matrix(path: str, kind: str, n_features: int | None, zero_based: str, 
         return read_npz(path)
     from multimargin.data.svmlight import read_svmlight
 
-    based: Any = {"auto": "auto", "yes": True, "no": False}[zero_based]
-    X, y = read_svmlight(path, n_features=n_features, zero_based=based)
+    X, y = read_svmlight(path, n_features=n_features, zero_based=zero_based)
     return X, _whole_labels(y, path)
+
+
+def _read_svmlight_and_base(
+    path: str, n_features: int | None, zero_based: bool | Literal["auto"]
+) -> tuple[Any, Any, bool]:
+    """Rows, labels, and whether indices start at 0, which the reader finds but does not tell."""
+    from multimargin.data.svmlight import SvmlightFormatError, read_svmlight
+
+    tries: tuple[bool | Literal["auto"], ...] = (zero_based,)
+    source: Any = path
+    if zero_based == "auto":
+        tries = (False, "auto")  # that the first is refused and the second is not, is due to a 0
+        if not os.path.isfile(path):
+            source = _Content(path)  # a pipe cannot be read twice
+    for base in tries:
+        try:
+            X, y = read_svmlight(source, n_features=n_features, zero_based=base)
+        except SvmlightFormatError:
+            if base == tries[-1]:
+                raise
+            if source is not path:
+                source.seek(0)
+        else:
+            break
+    return X, _whole_labels(y, path), base is not False
+
+
+class _Content(io.BytesIO):
+    """The bytes of a file, under its name."""
+
+    def __init__(self, path: str):
+        from multimargin.data.file_bytes import read_bytes
+
+        super().__init__(read_bytes(path))
+        self.name = path
 
 
 def _whole_labels(y: np.ndarray, path: str) -> np.ndarray:

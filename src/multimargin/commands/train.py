@@ -133,13 +133,17 @@ def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal) 
     from multimargin.commands.fitting import Fit, accuracy, fit, learn_features, split
     from multimargin.models import save
 
+    if data.zero_based and args.zero_based == "auto":
+        terminal.note(f"{data.path}: indices start at 0: say --zero-based yes when predicting")
     part, judged, where = data, data, "the training rows"
     if args.holdout:
         part, judged = split(data, args.holdout, args.seed)
         where = f"the {judged.n_rows} rows held out"
     features, X = learn_features(part, args)
     if args.valid:
-        judged = read_more_data(args.valid, args, terminal, columns=data.columns, n_features=X.shape[1])
+        judged = read_more_data(
+            args.valid, args, terminal, columns=data.columns, n_features=X.shape[1], zero_based=data.zero_based
+        )
         if judged.y is None:
             raise CommandError(f"{args.valid}: has no labels (array y)")
         _note_unknown_labels(judged, part.y, terminal)
