@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from multimargin.commands.errors import CommandError, UsageError
 from multimargin.commands.options import FORMATS
-from multimargin.data.tables import Columns, Wanted, read_table, read_training_table, suffix_of
+from multimargin.data.tables import Columns, Wanted, column_names, listed, read_table, read_training_table, suffix_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,11 +44,12 @@ def read_training_data(args: Any, terminal: Any) -> Dataset:
     terminal.status(f"reading {path}", now=True)
     if kind in ("csv", "tsv", "parquet"):
         if args.label is None:
-            raise UsageError(f"{path}: which column holds the labels? Say --label COL")
+            there = listed(column_names(path, kind))
+            raise UsageError(f"{path}: which column holds the labels? Say --label COL; the file has {there}")
         if args.ngrams[0] > args.ngrams[1]:
             raise UsageError(f"--ngrams {args.ngrams[0]} {args.ngrams[1]}: MIN is above MAX")
         wanted = Wanted(*(tuple(getattr(args, name)) for name in ("text", "numeric", "categorical", "drop")))
-        X, y, columns = read_training_table(path, args.label, wanted)
+        X, y, columns = read_training_table(path, args.label, wanted, kind)
         return Dataset(path, X, y, columns)
     _check_no_columns(args, ("label", "text", "numeric", "categorical", "drop"), path, kind)
     zero_based = None
@@ -84,7 +85,7 @@ def read_more_data(
     if kind in ("csv", "tsv", "parquet"):
         if columns is None:
             raise CommandError(f"{path}: is a table; the model was trained on a matrix (svmlight, .npz)")
-        X, y = _read_table(path, columns, args)
+        X, y = _read_table(path, kind, columns, args)
         if not len(X):
             raise CommandError(f"{path}: has no rows")
         return Dataset(path, X, y, columns)
@@ -108,19 +109,25 @@ def read_more_data(
     return Dataset(path, X, y)
 
 
-def _read_table(path: str, columns: Columns, args: Any) -> tuple[Any, Any]:
+def _read_table(path: str, kind: str, columns: Columns, args: Any) -> tuple[Any, Any]:
     """The columns of a model; of one that begins with a vectorizer, the text alone."""
     named = args.text or []
     if not columns.one_text:
         if named and set(named) != set(columns.text):  # train --valid names them again
             raise UsageError("--text is for models that begin with a vectorizer; this one knows its columns by name")
-        return read_table(path, columns, args.label)
+        return read_table(path, columns, args.label, kind)
     if len(named) != 1:
         raise UsageError(
             f"{path}: the model begins with a {columns.one_text}; which column holds the text? Say --text COL, once"
         )
-    frame, y = read_table(path, Columns(text=tuple(named)), args.label)
+    frame, y = read_table(path, Columns(text=tuple(named)), args.label, kind)
     return frame[named[0]], y
+
+
+def format_beside(path: str, other: str, said: str | None) -> str | None:
+    """What ``--format`` says about a second file: nothing, if that has a suffix of its own that is a format."""
+    suffix = suffix_of(path)
+    return None if suffix.removeprefix(".") in FORMATS and suffix != suffix_of(other) else said
 
 
 def _check_no_columns(args: Any, options: tuple[str, ...], path: str, kind: str) -> None:
@@ -138,8 +145,6 @@ def format_of(path: str, said: str | None) -> str:
     if os.path.isdir(path):
         raise CommandError(f"{path}: is a folder, not a file")
     if said is not None:
-        if said in ("csv", "tsv", "parquet") and suffix_of(path) != f".{said}":
-            raise CommandError(f"{path}: a table needs its suffix; call the file {path}.{said}")
         return said
     suffix = suffix_of(path).removeprefix(".")
     return suffix if suffix in FORMATS else "svmlight"

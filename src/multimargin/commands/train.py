@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from typing import Any
 
 from multimargin.commands.errors import DONE, INTERRUPTED, NOT_CONVERGED, UsageError
@@ -88,9 +89,10 @@ def _note_keys(data: Any, terminal: Terminal) -> None:
     from multimargin.data.tables import suspicious_columns
 
     for name, n_values in suspicious_columns(data.X, data.columns):
+        word = shlex.quote(name)
         terminal.note(
             f"{data.path}: column {name!r} has {n_values} different values in {data.n_rows} rows, each a feature; "
-            f"is it a key, a date or text? (--drop {name}, --text {name})"
+            f"is it a key, a date or text? (--drop {word}, --text {word})"
         )
 
 
@@ -128,7 +130,7 @@ def _find(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal) -
 
 
 def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal) -> int:
-    from multimargin.commands.datasets import read_more_data
+    from multimargin.commands.datasets import format_beside, read_more_data
     from multimargin.commands.errors import CommandError
     from multimargin.commands.fitting import Fit, accuracy, fit, learn_features, split
     from multimargin.models import save
@@ -142,7 +144,13 @@ def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal) 
     features, X = learn_features(part, args)
     if args.valid:
         judged = read_more_data(
-            args.valid, args, terminal, columns=data.columns, n_features=X.shape[1], zero_based=data.zero_based
+            args.valid,
+            args,
+            terminal,
+            columns=data.columns,
+            n_features=X.shape[1],
+            kind=format_beside(args.valid, args.data, args.format),
+            zero_based=data.zero_based,
         )
         if judged.y is None:
             raise CommandError(f"{args.valid}: has no labels (array y)")

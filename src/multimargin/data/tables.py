@@ -12,6 +12,9 @@ The roles are in the transformer, and so in the model: a table to be predicted i
 
 from __future__ import annotations
 
+import io
+import os
+import shlex
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,6 +22,8 @@ from os import fspath
 from typing import Any
 
 import numpy as np
+
+from multimargin.data.file_bytes import read_bytes
 
 COMPRESSED = (".gz", ".bz2", ".xz")
 SUFFIXES = (".csv", ".tsv", ".parquet")
@@ -73,13 +78,15 @@ def suffix_of(path) -> str:
     return name[dot:] if dot > max(name.rfind("/"), name.rfind("\\")) else ""
 
 
-def read_training_table(path, label: str, wanted: Wanted) -> tuple[Any, np.ndarray, Columns]:
+def read_training_table(path, label: str, wanted: Wanted, kind: str | None = None) -> tuple[Any, np.ndarray, Columns]:
     """A table to train on: the frame of its features, the labels, and which column has which role.
 
     With text columns only those that ``wanted`` names are features; without, all but the label and ``wanted.drop``.
+    ``kind`` is csv, tsv or parquet, where the name of the file does not say it.
     """
     pandas = _pandas()
-    raw = _read(pandas, path)
+    file = _File(path, kind)
+    raw = _read(pandas, file)
     named = (label, *wanted.text, *wanted.numeric, *wanted.categorical, *wanted.drop)
     _check_there(path, raw, named, "the file")
     _check_once(path, named)
@@ -95,25 +102,34 @@ def read_training_table(path, label: str, wanted: Wanted) -> tuple[Any, np.ndarr
     )
     if not columns.names:
         raise TableError(f"{path}: has no column for features besides {', '.join(map(repr, named))}")
-    frame = _frame(pandas, path, raw, columns, extra=(label,))
+    frame = _frame(pandas, file, raw, columns, extra=(label,))
     for name in columns.numeric:
         if frame[name].isna().all():
-            raise TableError(f"{path}: column {name!r} has no values; leave it out (--drop {name})")
+            raise TableError(f"{path}: column {name!r} has no values; leave it out (--drop {shlex.quote(name)})")
     y = _labels(path, frame.pop(label), label)
     return frame, y, columns
 
 
-def read_table(path, columns: Columns, label: str | None = None) -> tuple[Any, np.ndarray | None]:
+def read_table(
+    path, columns: Columns, label: str | None = None, kind: str | None = None
+) -> tuple[Any, np.ndarray | None]:
     """A table with the columns that a model needs: the frame of its features, and the labels if a column is named."""
     pandas = _pandas()
-    raw = _read(pandas, path)
+    file = _File(path, kind)
+    raw = _read(pandas, file)
     _check_there(path, raw, columns.names, "the model needs it; the file")
     if label in columns.names:
         raise TableError(f"{path}: column {label!r} is a feature of the model, not the label")
     extra = () if label is None else (label,)
     _check_there(path, raw, extra, "the file")
-    frame = _frame(pandas, path, raw, columns, extra)
+    frame = _frame(pandas, file, raw, columns, extra)
     return frame, None if label is None else _labels(path, frame.pop(label), label)
+
+
+def column_names(path, kind: str | None = None) -> list[str]:
+    """The columns of a table."""
+    file = _File(path, kind)
+    return list(_read(_pandas(), file, **({} if file.kind == "parquet" else {"nrows": 0})).columns)
 
 
 def labels_as(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -255,18 +271,32 @@ def _pandas() -> Any:
     return pandas
 
 
-def _read(pandas: Any, path, **options: Any) -> Any:
+class _File:
+    """A table that may be read more than once, even if it comes through a pipe."""
+
+    def __init__(self, path, kind: str | None = None):
+        self.path = path
+        self.kind = kind or suffix_of(path).removeprefix(".")
+        piped = os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+        self._content = bytes(read_bytes(path)) if piped else None
+
+    def open(self) -> Any:
+        """What pandas reads."""
+        return self.path if self._content is None else io.BytesIO(self._content)
+
+
+def _read(pandas: Any, file: _File, **options: Any) -> Any:
     """The file as pandas sees it; its errors with the name of the file."""
-    suffix = suffix_of(path)
+    path = file.path
     try:
-        if suffix == ".parquet":
-            frame = pandas.read_parquet(path)
+        if file.kind == "parquet":
+            frame = pandas.read_parquet(file.open())
             frame.columns = [str(name) for name in frame.columns]
             return frame
-        separator = "\t" if suffix == ".tsv" else ","
+        separator = "\t" if file.kind == "tsv" else ","
         with warnings.catch_warnings():  # such as that it leaves out what a line has too much of
             warnings.simplefilter("error", pandas.errors.ParserWarning)
-            frame = pandas.read_csv(path, sep=separator, low_memory=False, index_col=False, **options)
+            frame = pandas.read_csv(file.open(), sep=separator, low_memory=False, index_col=False, **options)
     except ImportError as error:
         raise ImportError(f'{path}: .parquet files need pyarrow: pip install "multimargin[text]"') from error
     except UnicodeDecodeError as error:
@@ -279,16 +309,21 @@ def _read(pandas: Any, path, **options: Any) -> Any:
         said = " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ")
         raise TableError(f"{path}: cannot be read as a table: {said}") from None
     if len(frame.columns) == 1 and any(mark in frame.columns[0] for mark in ";\t"):
-        raise TableError(f"{path}: columns must be separated by commas (.csv) or tabs (.tsv)")
+        raise TableError(f"{path}: columns must be separated by commas (csv) or tabs (tsv)")
     return frame
+
+
+def listed(names: Iterable[str]) -> str:
+    """Columns for a message; the first ones, if there are many."""
+    quoted = list(map(repr, names))
+    more = f" and {len(quoted) - _SHOWN} more" if len(quoted) > _SHOWN else ""
+    return ", ".join(quoted[:_SHOWN]) + more
 
 
 def _check_there(path, raw: Any, names: Iterable[str], who: str) -> None:
     for name in names:
         if name not in raw.columns:
-            there = list(map(repr, raw.columns))
-            more = f" and {len(there) - _SHOWN} more" if len(there) > _SHOWN else ""
-            raise TableError(f"{path}: there is no column {name!r}; {who} has {', '.join(there[:_SHOWN])}{more}")
+            raise TableError(f"{path}: there is no column {name!r}; {who} has {listed(raw.columns)}")
 
 
 def _check_once(path, names: tuple[str, ...]) -> None:
@@ -304,13 +339,13 @@ def _is_numeric(pandas: Any, column: Any) -> bool:
     return types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
 
 
-def _frame(pandas: Any, path, raw: Any, columns: Columns, extra: tuple[str, ...]) -> Any:
+def _frame(pandas: Any, file: _File, raw: Any, columns: Columns, extra: tuple[str, ...]) -> Any:
     """The columns of a raw frame as their roles want them: numbers, or text as it stands in the file."""
     as_text = (*columns.as_text, *extra)
     exact = raw
-    if as_text and suffix_of(path) != ".parquet":  # pandas guessed types; read what is text again without
-        exact = _read(pandas, path, usecols=list(dict.fromkeys(as_text)), dtype=str, keep_default_na=False)
-    made = {name: _numbers(pandas, path, raw[name]) for name in columns.numeric}
+    if as_text and file.kind != "parquet":  # pandas guessed types; read what is text again without
+        exact = _read(pandas, file, usecols=list(dict.fromkeys(as_text)), dtype=str, keep_default_na=False)
+    made = {name: _numbers(pandas, file.path, raw[name]) for name in columns.numeric}
     made |= {name: _text(exact[name]) for name in as_text}
     for name in columns.missing:
         made[name][made[name] == ""] = np.nan
