@@ -74,7 +74,7 @@ def fit(machine: Any, X: Any, y: np.ndarray) -> Fit:
 
 
 def split(data: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
-    """Rows to train on and rows held out, every class in both where it has two rows."""
+    """Rows to train on and rows held out: every class has one to train on; one held out, too, where there is room."""
     from sklearn.model_selection import train_test_split
 
     _, counts = np.unique(data.y, return_counts=True)
@@ -84,7 +84,29 @@ def split(data: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
         train, test = train_test_split(np.arange(data.n_rows), test_size=share, random_state=seed, stratify=stratify)
     except ValueError as error:
         raise CommandError(f"{data.path}: cannot hold out {share:g} of {data.n_rows} rows: {error}") from None
+    train, test = _with_all_classes(data.y, train, test)
+    if not len(test):
+        raise CommandError(
+            f"{data.path}: cannot hold out {share:g} of {data.n_rows} rows: all are needed, as every class must have "
+            "one to train on"
+        )
     return data.take(np.sort(train)), data.take(np.sort(test))
+
+
+def _with_all_classes(y: np.ndarray, train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A row of every class to train on, in exchange for one of the class that has most there, if that has two."""
+    _, codes = np.unique(y, return_inverse=True)
+    there = np.bincount(codes[train], minlength=codes.max() + 1)
+    held_out = np.zeros(len(y), dtype=bool)
+    held_out[test] = True
+    for missing in np.flatnonzero(there == 0):
+        held_out[test[codes[test] == missing][0]] = False
+        largest = there.argmax()
+        if there[largest] > 1:
+            given = train[(codes[train] == largest) & ~held_out[train]][0]
+            held_out[given] = True
+            there[largest] -= 1
+    return np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
 
 def folds_of(y: np.ndarray, n_folds: int, seed: int, path: str) -> list[tuple[np.ndarray, np.ndarray]]:
