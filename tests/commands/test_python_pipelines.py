@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from multimargin import LinearSVM
-from multimargin.data.tables import Columns, columns_of
+from multimargin.data.tables import Columns, columns_of, n_features_of
 from multimargin.models import save
 
 
@@ -83,6 +83,14 @@ def test_columns_by_number_are_of_matrices(run, folder, digits):
     assert columns_of(model) is None
     assert predicted(run, folder / "digits.npz", "m", "-") == model.predict(X).tolist()
     assert "is a table; the model was trained on a matrix" in run("predict", folder / "tickets.csv", "m", "-").err
+
+
+def test_report_of_a_pipeline_that_begins_with_nothing(run, folder, digits):
+    model = Pipeline([("none", "passthrough"), ("svm", LinearSVM())]).fit(*digits)
+    save(model, "m")
+    assert n_features_of(model) == 64
+    done = run("report", "m", folder / "digits.svm", "r.html")
+    assert done.code == 0, done.err
 
 
 @pytest.mark.parametrize("vectorizer", [TfidfVectorizer(), CountVectorizer(), HashingVectorizer(n_features=256)])

@@ -45,10 +45,10 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
 
     model = load_model(args.model)
     from multimargin.commands.datasets import read_more_data
-    from multimargin.data.tables import columns_of, labels_as, rows_as_text
+    from multimargin.data.tables import columns_of, labels_as, n_features_of, rows_as_text
 
     columns = columns_of(model)
-    n_features = None if columns is not None else model.n_features_in_
+    n_features = None if columns is not None else n_features_of(model)
     data = read_more_data(args.data, args, terminal, columns=columns, n_features=n_features, kind=args.format)
     if data.y is None:
         how = "say --label COL" if columns is not None else "array y"

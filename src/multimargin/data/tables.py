@@ -211,6 +211,11 @@ def columns_of(model: Any) -> Columns | None:
     return Columns(once["numeric"], once["categorical"], once["text"], missing=once["missing"])
 
 
+def n_features_of(model: Any) -> int | None:
+    """The columns that a model asks of a matrix; None if it does not say."""
+    return getattr(_steps(model)[0], "n_features_in_", None)
+
+
 def _steps(part: Any) -> list[Any]:
     """The estimators one after the other, those of pipelines in pipelines among them."""
     if part is None or isinstance(part, str):  # passthrough
