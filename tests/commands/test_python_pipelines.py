@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from multimargin import LinearSVM
-from multimargin.data.tables import Columns, columns_of, n_features_of
+from multimargin.data.tables import columns_of, n_features_of
 from multimargin.models import save
 
 
@@ -35,7 +35,8 @@ def test_roles_do_not_depend_on_names(run, folder, tickets):
         LinearSVM(),
     ).fit(tickets, tickets["queue"])
     save(model, "m")
-    assert columns_of(model) == Columns(("age",), ("priority",), ("subject",), missing=("priority",))
+    columns = columns_of(model)
+    assert (columns.numeric, columns.categorical, columns.text) == (("age",), ("priority",), ("subject",))
     assert predicted(run, folder / "tickets.csv", "m", "-") == model.predict(tickets).tolist()
     report = run("report", "m", folder / "tickets.csv", "r.html", "--label", "queue")
     assert report.code == 0, report.err
@@ -58,6 +59,18 @@ def test_categories_that_were_numbers_in_python(run):
     model = make_pipeline(features, LinearSVM(C=10)).fit(frame[["zip", "x"]], frame["y"])
     save(model, "m")
     assert predicted(run, "t.csv", "m", "-") == frame["y"].tolist()
+
+
+@pytest.mark.parametrize("values", [[True, False], [True, False, None], ["no", "yes", None]])
+def test_truth_and_nothing_are_categories_as_in_python(run, values):
+    frame = pandas.DataFrame({"flag": pandas.Series(values * 6, dtype=bool if len(values) == 2 else object)})
+    labels = list("abc"[: len(values)]) * 6
+    features = make_column_transformer((OneHotEncoder(handle_unknown="error"), ["flag"]))
+    save(make_pipeline(features, LinearSVM(C=10)).fit(frame, labels), "m")
+    frame.to_csv("t.csv")
+    assert predicted(run, "t.csv", "m", "-") == labels
+    frame.to_parquet("t.parquet")
+    assert predicted(run, "t.parquet", "m", "-") == labels
 
 
 def test_selectors_are_resolved_and_dropped_columns_are_not_asked_for(run, tickets):

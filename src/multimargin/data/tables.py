@@ -42,7 +42,7 @@ class Columns:
     numeric: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()  # categorical ones where nothing is NaN, as in models that Python made
+    meanings: tuple[tuple[str, dict[str, Any]], ...] = ()  # of text in categorical ones, in models that Python made
     one_text: str = ""  # the vectorizer of a model that takes the text of one column, whatever its name
 
     @property
@@ -193,7 +193,8 @@ def columns_of(model: Any) -> Columns | None:
     parts = getattr(steps[0], "transformers_", None) or getattr(steps[0], "transformers", None)
     if parts is None:
         return None
-    roles: dict[str, list[str]] = {"numeric": [], "categorical": [], "text": [], "missing": []}
+    roles: dict[str, list[str]] = {"numeric": [], "categorical": [], "text": []}
+    meanings: dict[str, dict[str, Any]] = {}
     for _, part, chosen in parts:
         names = [chosen] if isinstance(chosen, str) else chosen
         if isinstance(part, str) and part == "drop":
@@ -203,12 +204,12 @@ def columns_of(model: Any) -> Columns | None:
         if not all(isinstance(name, str) for name in names):
             return None
         for i, name in enumerate(names):
-            role, has_missing = _role(_steps(part), i)
+            role, meant = _role(_steps(part), i)
             roles[role].append(str(name))
-            if has_missing:
-                roles["missing"].append(str(name))
+            if meant:
+                meanings[str(name)] = meant
     once = {role: tuple(dict.fromkeys(names)) for role, names in roles.items()}
-    return Columns(once["numeric"], once["categorical"], once["text"], missing=once["missing"])
+    return Columns(once["numeric"], once["categorical"], once["text"], tuple(meanings.items()))
 
 
 def n_features_of(model: Any) -> int | None:
@@ -231,22 +232,29 @@ def _vectorizer_in(steps: list[Any]) -> bool:
     return any(isinstance(step, CountVectorizer | HashingVectorizer) for step in steps)
 
 
-def _role(steps: list[Any], column: int) -> tuple[str, bool]:
-    """The role of a transformer's column; and of a category, whether what is missing is NaN rather than empty text."""
+def _role(steps: list[Any], column: int) -> tuple[str, dict[str, Any]]:
+    """The role of a transformer's column; and of a category, what text of the file means that is no text to it."""
     from sklearn.impute import SimpleImputer
     from sklearn.preprocessing import OneHotEncoder
 
     if _vectorizer_in(steps):
-        return "text", False
+        return "text", {}
     encoder = next((step for step in steps if isinstance(step, OneHotEncoder)), None)
     if encoder is None:
-        return "numeric", False
+        return "numeric", {}
     learnt = getattr(encoder, "categories_", [])
     categories = learnt[column] if column < len(learnt) else np.empty(0, dtype=object)
     if categories.dtype.kind in "iuf":
-        return "numeric", False  # they were numbers in training, not the text of a file
-    imputed = any(isinstance(step, SimpleImputer) for step in steps)
-    return "categorical", imputed or any(value is None or value != value for value in categories.tolist())
+        return "numeric", {}  # they were numbers in training, not the text of a file
+    meanings: dict[str, Any] = {}
+    for value in categories.tolist():
+        if value is None or value != value:
+            meanings[""] = value
+        elif isinstance(value, bool):
+            meanings |= dict.fromkeys((str(value), str(value).lower(), str(value).upper()), value)
+    if any(isinstance(step, SimpleImputer) for step in steps):
+        meanings[""] = np.nan
+    return "categorical", meanings
 
 
 def suspicious_columns(frame: Any, columns: Columns) -> list[tuple[str, int]]:
@@ -352,8 +360,9 @@ def _frame(pandas: Any, file: _File, raw: Any, columns: Columns, extra: tuple[st
         exact = _read(pandas, file, usecols=list(dict.fromkeys(as_text)), dtype=str, keep_default_na=False)
     made = {name: _numbers(pandas, file.path, raw[name]) for name in columns.numeric}
     made |= {name: _text(exact[name]) for name in as_text}
-    for name in columns.missing:
-        made[name][made[name] == ""] = np.nan
+    for name, meanings in columns.meanings:
+        values = [meanings.get(text, text) for text in made[name]]
+        made[name] = pandas.Series(values, dtype=object)  # as it is: pandas would take None for NaN
     return pandas.DataFrame({name: made[name] for name in raw.columns if name in made})
 
 
