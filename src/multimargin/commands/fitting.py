@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -78,10 +79,10 @@ def split(data: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
     from sklearn.model_selection import train_test_split
 
     _, counts = np.unique(data.y, return_counts=True)
-    held_out = round(share * data.n_rows)
+    held_out = ceil(share * data.n_rows)
     stratify = data.y if counts.min() >= 2 and min(held_out, data.n_rows - held_out) >= len(counts) else None
     try:
-        train, test = train_test_split(np.arange(data.n_rows), test_size=share, random_state=seed, stratify=stratify)
+        train, test = train_test_split(np.arange(data.n_rows), test_size=held_out, random_state=seed, stratify=stratify)
     except ValueError as error:
         raise CommandError(f"{data.path}: cannot hold out {share:g} of {data.n_rows} rows: {error}") from None
     train, test = _with_all_classes(data.y, train, test)

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     model = _light(args.model) or load_model(args.model)
 
     from multimargin.data.atomic import write_atomically
-    from multimargin.data.tables import columns_of
+    from multimargin.data.tables import columns_of, n_features_of
 
     columns = columns_of(model)
     machine = model
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         machine = machine.steps[-1][1]
     if args.proba and getattr(machine, "calibration_", None) is None:
         raise UsageError(f"--proba: {args.model} has no probabilities; train it with --probability")
-    data = _read(args, terminal, columns, None if columns is not None else model.n_features_in_)
+    data = _read(args, terminal, columns, None if columns is not None else n_features_of(model))
     labels, values = _predict(model, machine, data, args)
     accuracy, remark = _accuracy(labels, data.y, machine.classes_)
 
@@ -153,10 +153,11 @@ def _accuracy(labels: Any, y: Any, classes: Any) -> tuple[float | None, str]:
     """The share of labels that are right, or why that cannot be said."""
     import numpy as np
 
+    from multimargin.data.tables import labels_as
+
     if y is None or not len(y):
         return None, ""
-    if (y.dtype.kind in "US") != (classes.dtype.kind in "USO"):  # 3 and "3" are the same label here
-        y, labels, classes = (np.asarray(values).astype(str) for values in (y, labels, classes))
+    y = labels_as(classes, y)
     if not np.isin(y, classes).any():
         return None, "no label of the data is a class of the model: no accuracy"
     return float(np.mean(labels == y)), ""
