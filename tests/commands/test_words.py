@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multimargin.commands.words import certificate, columns, counted, duration, rounded
+from multimargin.commands.words import certificate, columns, counted, duration
+from multimargin.estimators.claims import rounded
 
 
 @given(st.floats(1e-300, 1e300), st.integers(1, 12))

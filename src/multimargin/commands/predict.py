@@ -41,9 +41,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     """Load, read, predict, write."""
     if args.out != "-":
         check_output(args.out, apart_from=(args.data, args.model))
-    from multimargin.commands.model_files import load_model
-
-    model = _light(args.model) or load_model(args.model)
+    model = _load(args.model)
 
     from multimargin.data.atomic import write_atomically
     from multimargin.data.tables import columns_of, n_features_of
@@ -82,15 +80,15 @@ def _said(terminal: Terminal, out: str, text: str) -> None:
         print(text, file=sys.stderr)
 
 
-def _light(path: str) -> Any:
-    """A linear model without scikit-learn, whose import takes longer than most predictions; None for all others."""
-    from multimargin.commands.model_files import kind_of
+def _load(path: str) -> Any:
+    """A model; a linear one of ours without scikit-learn, whose import takes longer than most predictions."""
+    from multimargin.commands.model_files import kind_of, load_model
 
     if kind_of(path) != "multimargin":
-        return None
-    from multimargin.models.light import load_light
+        return load_model(path)
+    from multimargin.models.light import load_to_predict
 
-    return load_light(path)
+    return load_to_predict(path)
 
 
 def _read(args: argparse.Namespace, terminal: Terminal, columns: Any, n_features: Any) -> Any:

@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from math import floor, isfinite, log10
 from typing import Any
 
-
-def rounded(value: float, digits: int, rounding: str) -> str:
-    """So many digits that matter, to the side on which a claim stays true."""
-    if not isfinite(value) or value == 0:
-        return f"{value:g}"
-    exact = Decimal(value)
-    number = exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), rounding=rounding)
-    return f"{number:f}" if -5 < number.adjusted() < 12 else f"{number:.{digits - 1}e}"
+from multimargin.estimators.claims import above_optimum, bounds, percent_at_most
 
 
 def certificate(model: Any) -> str:
@@ -22,13 +13,12 @@ def certificate(model: Any) -> str:
     gap = max(model.dual_gap_, model.worst_gap_)
     if not gap < 1:
         return f"none yet: the bound is too weak to tell how far from the optimum (relative gap {gap:.2g})"
-    share = rounded(100 * gap / (1 - gap), 2, ROUND_CEILING)  # of the optimum; the gap is a share of our objective
+    share = percent_at_most(above_optimum(gap))
     proven = f"every class or pair is within {share} % of its optimum" if model.worst_gap_ > model.dual_gap_ else ""
-    high, low = model.primal_objective_, model.dual_objective_
-    digits = min(max(6, 2 - floor(log10(max((high - low) / high, 1e-12)))), 14) if high > 0 else 6
+    low, high = bounds(model.dual_objective_, model.primal_objective_)
     return (
-        f"{proven or f'within {share} % of the optimum'}: the objective is {rounded(high, digits, ROUND_CEILING)}, "
-        f"and no machine of this kind has one below {rounded(low, digits, ROUND_FLOOR)}"
+        f"{proven or f'within {share} % of the optimum'}: the objective is {high}, "
+        f"and no machine of this kind has one below {low}"
     )
 
 

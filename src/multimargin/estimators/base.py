@@ -26,8 +26,7 @@ from multimargin.estimators.calibration import log_probabilities, probabilities
 from multimargin.estimators.callbacks import CallbackSupport, observed, with_callbacks
 from multimargin.estimators.out_of_fold import calibrated
 from multimargin.linear.loop import HISTORY
-from multimargin.linear.training import n_lanes
-from multimargin.problems.formulations import JOINT, PAIRWISE
+from multimargin.problems.formulations import JOINT, PAIRWISE, n_lanes
 from multimargin.reductions.pairwise import rounds_of_elimination, rounds_with_confidence, votes_with_confidence
 
 # Attributes that only fit can set.

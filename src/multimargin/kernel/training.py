@@ -23,8 +23,7 @@ from multimargin.kernel.pairs import PairsMachine
 from multimargin.kernel.store import fits_float32, kernel_store
 from multimargin.linear.blas import blas_threads
 from multimargin.linear.loop import HISTORY, Limits, Observer, Outcome, solve
-from multimargin.linear.training import n_lanes as n_machines
-from multimargin.problems.formulations import PAIRWISE, Formulation, formulation
+from multimargin.problems.formulations import PAIRWISE, Formulation, formulation, n_lanes
 from multimargin.reductions.pairwise import pairs
 
 KERNEL_HISTORY = np.dtype([*HISTORY.descr, ("hits", np.int64), ("misses", np.int64), ("kernel_evaluations", np.int64)])
@@ -116,7 +115,7 @@ class _Training:
 
     def __init__(self, request: KernelRequest):
         self.request = request
-        self.lanes = n_machines(request.formulation, request.n_classes)
+        self.lanes = n_lanes(request.formulation, request.n_classes)
         rows = np.flatnonzero(request.cap > 0).astype(np.int64)
         self.pairwise = request.formulation in PAIRWISE and request.n_classes > 2
         if self.pairwise:

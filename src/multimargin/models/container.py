@@ -70,9 +70,7 @@ _OTHERS = (
 )
 
 
-def write_container(
-    path: str | os.PathLike, description: dict[str, Any], arrays: dict[str, np.ndarray], *, sync: bool = True
-) -> None:
+def write_container(path: str | os.PathLike, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """Write a description (JSON) and arrays, atomically.
 
     Arrays with large items come first, so that all of them are aligned.
@@ -102,7 +100,7 @@ def write_container(
     for content in contents:
         digest.update(content)
     head[_CHECKSUM] = digest.hexdigest().encode()
-    write_atomically(path, [memoryview(head), *contents], sync=sync)
+    write_atomically(path, [memoryview(head), *contents])
 
 
 def read_container(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -15,6 +15,8 @@ from multimargin.models.linear import read_linear
 from multimargin.problems.formulations import FORMULATIONS, PAIRWISE
 from multimargin.reductions.pairwise import rounds_of_elimination, rounds_with_confidence, votes_with_confidence
 
+_LINEAR = ("LinearSVM", "LinearSVMCV")
+
 
 class LightModel:
     """A linear model that predicts, bit for bit as the one that was saved, and does nothing else.
@@ -111,4 +113,14 @@ def load_light(path: str | os.PathLike) -> LightModel | None:
         If the file is damaged, or no model.
     """
     node = open_model(path)
-    return LightModel(node) if node.kind in ("LinearSVM", "LinearSVMCV") else None
+    return LightModel(node) if node.kind in _LINEAR else None
+
+
+def load_to_predict(path: str | os.PathLike) -> Any:
+    """As :func:`load_light`; what is not linear is read as :func:`multimargin.models.load` reads it, from the same file."""
+    node = open_model(path)
+    if node.kind in _LINEAR:
+        return LightModel(node)
+    from multimargin.models.store import read_node  # and with it scikit-learn
+
+    return read_node(node)

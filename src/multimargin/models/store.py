@@ -11,21 +11,25 @@ import sklearn
 from multimargin.models.container import write_container
 from multimargin.models.envelope import open_model, wrap
 from multimargin.models.pipelines import check_machine, read_model, write_model
-from multimargin.models.tree import Writer
+from multimargin.models.tree import Reader, Writer
 
 
-def write(model: Any, path: str | os.PathLike, *, duals: bool = True, sync: bool = True) -> None:
-    """Save; ``sync=False`` is for measuring, and may lose the file when the machine stops."""
+def write(model: Any, path: str | os.PathLike, *, duals: bool = True) -> None:
+    """Save."""
     check_machine(model)
     arrays: dict[str, np.ndarray] = {}
     node = Writer(type(model).__name__, arrays)
     write_model(node, model, duals)
-    write_container(path, wrap(node.description(), **{"scikit-learn": sklearn.__version__}), arrays, sync=sync)
+    write_container(path, wrap(node.description(), **{"scikit-learn": sklearn.__version__}), arrays)
 
 
 def read(path: str | os.PathLike) -> Any:
     """Load."""
-    node = open_model(path)
+    return read_node(open_model(path))
+
+
+def read_node(node: Reader) -> Any:
+    """The model of a file that is open."""
     model = read_model(node)
     try:
         check_machine(model)

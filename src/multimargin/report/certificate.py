@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy import isfinite
 
+from multimargin.estimators.claims import above_optimum
 from multimargin.problems.formulations import JOINT, PAIRWISE
 from multimargin.report.numbers import bounds, percent_at_most, rounded
 
@@ -24,11 +25,6 @@ def kind(machine: Any) -> str:
     if kernel is None:
         return "linear machine"
     return f"machine with {kernel} kernel" if isinstance(kernel, str) else "machine with a kernel of its own"
-
-
-def above_optimum(gap: float) -> float:
-    """How far above the optimum a model may be, relative to the optimum, when its gap is relative to its objective."""
-    return gap / (1 - gap) if gap < 1 else float("inf")
 
 
 def certificate(machine: Any) -> list[str]:

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
-from math import ceil, isfinite, log10
+from functools import partial
+from math import isfinite
+
+from multimargin.estimators import claims
 
 MINUS = "\u2212"  # as wide as a plus
 THIN_SPACE = "\u202f"  # does not break
 
-
-def rounded(value: float, digits: int, rounding: str = ROUND_HALF_EVEN) -> str:
-    """So many significant digits, without an exponent where that can be read."""
-    if not isfinite(value) or value == 0:
-        return f"{value:g}"
-    exact = Decimal(value)
-    number = exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), rounding=rounding)
-    if -7 < number.adjusted() < 15:
-        return f"{number:,f}"
-    return f"{number:.{digits - 1}e}"
+rounded = partial(claims.rounded, grouped=True)
+bounds = partial(claims.bounds, grouped=True)
 
 
 def signed(value: float, digits: int) -> str:
     """As :func:`rounded`, with the minus of the typographers."""
     return rounded(value, digits).replace("-", MINUS)
-
-
-def bounds(low: float, high: float) -> tuple[str, str]:
-    """``low`` rounded down and ``high`` up, with so many digits that they tell the two apart."""
-    apart = abs(high - low) / max(abs(low), abs(high), 1e-300)
-    digits = min(max(5, ceil(-log10(max(apart, 1e-13))) + 2), 15)
-    return rounded(low, digits, ROUND_FLOOR), rounded(high, digits, ROUND_CEILING)
 
 
 def percent(share: float, decimals: int = 1) -> str:
@@ -39,7 +26,7 @@ def percent(share: float, decimals: int = 1) -> str:
 
 def percent_at_most(share: float) -> str:
     """A share of one, two digits, rounded up."""
-    return f"{rounded(100 * share, 2, ROUND_CEILING)}{THIN_SPACE}%"
+    return f"{claims.percent_at_most(share, grouped=True)}{THIN_SPACE}%"
 
 
 def seconds(value: float) -> str:
