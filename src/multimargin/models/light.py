@@ -117,7 +117,7 @@ def load_light(path: str | os.PathLike) -> LightModel | None:
 
 
 def load_to_predict(path: str | os.PathLike) -> Any:
-    """As :func:`load_light`; what is not linear is read as :func:`multimargin.models.load` reads it, from the same file."""
+    """As :func:`load_light`; what is not linear is read as :func:`multimargin.models.load` reads it."""
     node = open_model(path)
     if node.kind in _LINEAR:
         return LightModel(node)
