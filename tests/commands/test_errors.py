@@ -80,7 +80,7 @@ CASES = [
     ("train {d}/digits.svm m --kernel rbf --loss squared_hinge", 2, "LinearSVM does both"),
     ("train {d}/digits.svm m --kernel rbf --solver newton", 2, "--solver newton is for linear machines"),
     ("train {d}/digits.svm m --solver block", 2, "--solver block is for kernel machines"),
-    ("train {d}/digits.svm m --solver newton --stopping violation", 2, "newton stops at the gap"),
+    ("train {d}/digits.svm m --solver newton --stopping violation", 2, "solver='newton' has stopping 'gap'"),
     ("train {d}/digits.svm m --n-jobs 0", 2, "n_jobs must not be 0"),
     ("train {d}/digits.svm m --seed -1", 2, "random_state must be"),
     ("train {d}/digits.svm m --weight 3", 2, "must be LABEL=NUMBER, got '3'"),

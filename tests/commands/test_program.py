@@ -16,10 +16,10 @@ import pytest
 import multimargin
 from multimargin.commands import options
 from multimargin.commands.main import build_parser, main
-from multimargin.estimators.parameters import KERNEL_SOLVERS, LOSSES, SOLVERS
+from multimargin.estimators.parameters import KERNEL_SOLVERS, LINEAR_SOLVERS
 from multimargin.kernel.functions import KERNELS
 from multimargin.models import load
-from multimargin.problems.formulations import FORMULATIONS
+from multimargin.problems.formulations import FORMULATIONS, LOSSES
 
 # As the installed program starts, with Ctrl-C as a terminal has it: test runners may ignore it.
 PROGRAM = [
@@ -57,7 +57,7 @@ def test_names_in_the_options_are_those_of_the_estimators():
     assert options.FORMULATIONS == FORMULATIONS
     assert options.LOSSES == LOSSES
     assert set(options.KERNELS) == set(KERNELS) - {"precomputed"}
-    assert (*SOLVERS, *KERNEL_SOLVERS) == options.SOLVERS
+    assert (*LINEAR_SOLVERS, *KERNEL_SOLVERS) == options.SOLVERS
 
 
 def examples():

@@ -95,5 +95,5 @@ def test_history_tells_of_every_step():
 
 def test_stopping_by_violation_is_refused():
     X, y = load("iris")
-    with pytest.raises(ValueError, match="newton stops at the gap"):
+    with pytest.raises(ValueError, match="solver='newton' has stopping 'gap'"):
         LinearSVM(solver="newton", stopping="violation").fit(X, y)

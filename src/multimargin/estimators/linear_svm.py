@@ -10,11 +10,12 @@ from sklearn.utils.metaestimators import available_if
 
 from multimargin.data.rows import as_rows
 from multimargin.estimators.base import CERTIFIED, MarginClassifier
-from multimargin.estimators.parameters import SOLVER_OPTIONS, check_linear, n_threads
+from multimargin.estimators.parameters import check_linear, n_threads
 from multimargin.linear.loop import Limits
+from multimargin.linear.machine import Settings
 from multimargin.linear.online import visit_once
 from multimargin.linear.scoring import padded_weights, scores
-from multimargin.linear.sdm import SdmOptions
+from multimargin.linear.solvers import SOLVERS
 from multimargin.linear.training import Request, Trained, choose_solver, train
 
 
@@ -241,7 +242,6 @@ class LinearSVM(MarginClassifier):
             row = int(np.flatnonzero(~np.isfinite(norm))[0])
             raise ValueError(f"the squared norm of row {row} overflows: scale the features down")
         solver = self.solver
-        options = SOLVER_OPTIONS | (self.solver_options or {})
         if solver == "auto":
             solver = choose_solver(rows, self._n_lanes(), self.formulation, self.stopping)
         return Request(
@@ -254,22 +254,20 @@ class LinearSVM(MarginClassifier):
             formulation=self.formulation,
             loss=self.loss,
             solver=solver,
-            options=SdmOptions(
+            settings=Settings(
                 tol=self.tol,
                 stopping=self.stopping,
                 shrinking=bool(self.shrinking),
                 cooling=bool(self.cooling),
-                permutation=bool(options["permutation"]),
-                accelerated=solver == "accelerated_sdm",
+                options={**SOLVERS[solver].options, **(self.solver_options or {})},
             ),
-            restricted_step=bool(options["restricted_step"]),
             limits=Limits(self.max_iter, self.time_limit),
             n_threads=n_threads(self.n_jobs),
             seed=self._seed(),
         )
 
     def _refit_request(self, request: Request, *, tol: float, **changes: Any) -> Request:
-        return replace(request, options=replace(request.options, tol=tol), **changes)
+        return replace(request, settings=replace(request.settings, tol=tol), **changes)
 
     def _train(self, request: Request) -> Trained:
         return train(request)

@@ -12,16 +12,15 @@ from joblib import cpu_count
 from sklearn.utils import check_random_state
 
 from multimargin.kernel.functions import KERNELS
-from multimargin.problems.formulations import FORMULATIONS, JOINT, PAIRWISE
+from multimargin.linear.solvers import SOLVERS, Solver
+from multimargin.problems.formulations import FORMULATIONS, JOINT, LOSSES, PAIRWISE
 
-LOSSES = ("hinge", "squared_hinge")
-SOLVERS = ("auto", "sdm", "accelerated_sdm", "newton")
+LINEAR_SOLVERS = ("auto", *SOLVERS)
 SMALLEST_C = 1e-300  # float64 has no numbers for the duals of smaller ones
 LARGEST_INTERCEPT_SCALING = 1e100  # whose square is a number, too, as is that of its inverse
 LARGEST_INTEGER = 2**31 - 1
 LARGEST_CACHE_MB = 2**40
 MOST_VARIABLES = 1000  # of a working set of single duals, whose problem is solved directly
-SOLVER_OPTIONS = {"permutation": True, "restricted_step": True}
 KERNEL_SOLVERS = ("block", "decomposition")
 # What the papers' decompositions of Crammer-Singer are put together from; the first is the default.
 DECOMPOSITION = {
@@ -152,18 +151,46 @@ def check_class_weight(value: Any) -> None:
         check_number(f"class_weight of {label!r} must not be negative: it", factor, at_least=0)
 
 
-def check_solver_options(value: Any) -> None:
-    """Refuse options that no solver has."""
+def check_solver_options(value: Any, solver: str) -> None:
+    """Refuse options that the solver does not have; "auto" has those of the solvers that it may choose."""
     if value is None:
         return
+    known = SOLVERS["sdm" if solver == "auto" else solver].options
+    has = f"may have {', '.join(sorted(known))}" if known else "must be None"
     if not isinstance(value, Mapping):
-        raise TypeError(f"solver_options must be a dict with {', '.join(sorted(SOLVER_OPTIONS))}, got {value!r}")
-    unknown = set(value) - set(SOLVER_OPTIONS)
+        raise TypeError(f"solver_options must be a dict or None, got {value!r}; with solver={solver!r} it {has}")
+    unknown = set(value) - set(known)
     if unknown:
-        known = ", ".join(sorted(SOLVER_OPTIONS))
-        raise ValueError(f"solver_options has unknown keys {sorted(map(str, unknown))}; it may have {known}")
+        raise ValueError(
+            f"solver_options has unknown keys {sorted(map(str, unknown))}; with solver={solver!r} it {has}"
+        )
     for name, option in value.items():
-        check_boolean(f"solver_options[{name!r}]", option)
+        if isinstance(known[name], bool):
+            check_boolean(f"solver_options[{name!r}]", option)
+        else:
+            check_number(f"solver_options[{name!r}]", option, at_least=1, at_most=LARGEST_INTEGER, integer=True)
+
+
+def check_combination(model: Any) -> None:
+    """Refuse a solver for a problem that it does not solve, with those that do and those that it does solve."""
+    if model.solver == "auto":
+        return
+    chosen = SOLVERS[model.solver]
+    for name, given in (("formulation", model.formulation), ("loss", model.loss), ("stopping", model.stopping)):
+        possible = getattr(chosen, f"{name}s" if name != "loss" else "losses")
+        if given not in possible:
+            others = [key for key, solver in SOLVERS.items() if _solves(solver, model)]
+            raise ValueError(
+                f"solver={model.solver!r} has {name} {' or '.join(map(repr, possible))}, not {name}={given!r}; "
+                f"for formulation={model.formulation!r}, loss={model.loss!r}, stopping={model.stopping!r} there are "
+                f"solver={', '.join(map(repr, others))}"
+            )
+
+
+def _solves(solver: Solver, model: Any) -> bool:
+    return (
+        model.formulation in solver.formulations and model.loss in solver.losses and model.stopping in solver.stoppings
+    )
 
 
 def n_threads(n_jobs: Any) -> int:
@@ -216,10 +243,9 @@ def check_linear(model: Any) -> None:
     """Check the parameters of a LinearSVM."""
     check_shared(model)
     check_choice("loss", model.loss, LOSSES)
-    check_choice("solver", model.solver, SOLVERS)
-    check_solver_options(model.solver_options)
-    if model.stopping == "violation" and model.solver == "newton":
-        raise ValueError("stopping='violation' is for solver='sdm' and 'accelerated_sdm'; newton stops at the gap")
+    check_choice("solver", model.solver, LINEAR_SOLVERS)
+    check_solver_options(model.solver_options, model.solver)
+    check_combination(model)
 
 
 def check_kernel(model: Any) -> None:

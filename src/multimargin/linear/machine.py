@@ -7,9 +7,9 @@ W). Its relative gap is (primal + f) / primal; for separable lanes the worst lan
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -49,6 +49,7 @@ class Examples:
     in both objectives.
     """
 
+    X: Any  # a matrix or an array, as ``rows`` reads it
     rows: _core.Rows
     row: np.ndarray  # int64, which rows of X
     label: np.ndarray  # int32, lanes
@@ -62,7 +63,14 @@ class Examples:
 
     @classmethod
     def of(
-        cls, problem: Formulation, rows: _core.Rows, norm: np.ndarray, y: np.ndarray, cap: np.ndarray, row: np.ndarray
+        cls,
+        problem: Formulation,
+        X: Any,
+        rows: _core.Rows,
+        norm: np.ndarray,
+        y: np.ndarray,
+        cap: np.ndarray,
+        row: np.ndarray,
     ) -> Examples:
         """Examples from rows ``row`` of X with encoded classes ``y`` and caps ``cap`` (one of each a row)."""
         cap = cap * problem.cap_scale
@@ -70,7 +78,7 @@ class Examples:
         learns = (norm > 0) & (cap > 0)
         constant = problem.loss_of_zero_row * float(cap[(norm == 0) & (cap > 0)].sum())
         label = problem.lane_labels(y)
-        return cls(rows, row[learns], label[learns], cap[learns], norm[learns], constant)
+        return cls(X, rows, row[learns], label[learns], cap[learns], norm[learns], constant)
 
 
 @dataclass
@@ -88,15 +96,30 @@ class Certificate:
         return max(self.primal - self.dual, 0.0) / max(abs(self.primal), _TINY)
 
 
+@dataclass
+class Settings:
+    """What a user may set of an algorithm."""
+
+    tol: float = 1e-3
+    stopping: str = "gap"
+    shrinking: bool = True
+    cooling: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)  # the solver's own, all of them (solvers.py)
+
+
 class Algorithm(Protocol):
     """How a machine moves towards its optimum. The machine and the loop know nothing else of it."""
 
     name: str
+    lists: bool  # whether duals may be stored as lists; else they are dense
     tol: float
     stopping: str
     weights: _core.Weights
     done: bool
     converged: bool
+
+    def start(self, machine: Machine, *, warm: bool) -> None:
+        """Before the first call of advance; warm: from the duals in the machine's blocks, which else are zero."""
 
     def advance(self, machine: Machine, max_epochs: float) -> list[PassRecord]:
         """About 50 ms of work, at most ``max_epochs`` epochs; sets ``done`` when no more is to be gained."""
@@ -121,12 +144,12 @@ class Machine:
         examples: Examples,
         algorithm: Algorithm,
         *,
-        lists: bool,
         seed: int,
     ):
         self.problem = problem
         self.examples = examples
         self.algorithm = algorithm
+        self.seed = seed
         self.epochs = 0.0  # visits / examples
         self.n_passes = 0
         self.cancelled = False
@@ -141,7 +164,7 @@ class Machine:
                 examples.label,
                 examples.cap,
                 examples.norm,
-                lists and not problem.separable,
+                algorithm.lists and not problem.separable,
                 seed,
             )
         ]

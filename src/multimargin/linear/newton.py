@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 
 from multimargin import _core
-from multimargin.linear.machine import Machine, PassRecord
+from multimargin.linear.machine import Examples, Machine, PassRecord, Settings
 
 # tau falls as long as Newton's method solves the inner problems in a few steps. It starts at the scale of the
 # problem: duals are of the size of C or smaller, scores of the size of the margin, 1, and curvatures ||x||^2.
@@ -37,19 +38,20 @@ class Newton:
     """Proximal-point iterations on one machine, a Newton step a pass."""
 
     name = "newton"
+    lists = False
 
-    def __init__(self, tol: float):
-        self.tol = tol
+    def __init__(self, settings: Settings):
+        self.tol = settings.tol
         self.stopping = "gap"
         self.done = self.converged = False
         self.weights: _core.Weights  # set by start
 
-    def start(self, machine: Machine, X: np.ndarray, *, warm: bool) -> None:
-        """X: the machine's examples as dense float64 rows, the intercept's feature included."""
+    def start(self, machine: Machine, *, warm: bool) -> None:
+        """Prepare W, from the machine's duals when it has any."""
         self.weights = machine.new_weights(single_precision=False)
         if warm:
             machine.rebuild(self.weights)
-        self.X = X
+        self.X = _dense(machine.examples)
         (self.block,) = machine.blocks
         problem, examples = machine.problem, machine.examples
         n, lanes = examples.n, problem.lanes
@@ -189,6 +191,15 @@ class Newton:
     def candidate(self, out: _core.Weights) -> bool:
         out.array[:] = self.weights.array
         return True
+
+
+def _dense(examples: Examples) -> np.ndarray:
+    """Examples as dense float64 rows, the intercept's feature included."""
+    X = examples.X[examples.row]
+    X = (X.toarray() if sp.issparse(X) else X).astype(np.float64, copy=False)
+    if examples.rows.n_weights > examples.rows.n_features:
+        X = np.column_stack([X, np.full(len(X), examples.rows.intercept)])
+    return X
 
 
 def _solve(H: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from multimargin.linear.machine import BUDGET, Machine
-from multimargin.linear.sdm import SdmOptions, SequentialDual
+from multimargin.linear.machine import BUDGET, Machine, Settings
 from multimargin.linear.training import Request, machine_of, tasks
 
 
@@ -13,16 +12,14 @@ def visit_once(request: Request, W: np.ndarray) -> None:
     """One pass over the rows of a request, in their order, from duals of zero; moves the padded W in place."""
     request.n_threads = 1
     request.solver = "sdm"
-    request.restricted_step = False  # duals are not kept: no need to keep them few
-    request.options = SdmOptions(shrinking=False, permutation=False)
+    # Duals are not kept: no need to keep them few.
+    request.settings = Settings(options={"permutation": False, "restricted_step": False})
     for position, task in enumerate(tasks(request)):
         machine = machine_of(request, task, position)
         _pass(machine, W, task.columns)
 
 
 def _pass(machine: Machine, W: np.ndarray, columns: slice) -> None:
-    algorithm = machine.algorithm
-    assert isinstance(algorithm, SequentialDual)
     weights = machine.new_weights(single_precision=False)
     weights.array[:, : machine.problem.lanes] = W[:, columns]
     passes: list = []

@@ -11,13 +11,12 @@ was within four times of the best fixed value on the sets tried; from there the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 
 from multimargin import _core
-from multimargin.linear.machine import BUDGET, Certificate, Machine, PassRecord
+from multimargin.linear.machine import BUDGET, Certificate, Machine, PassRecord, Settings
 
 _KAPPA = 0.6
 _SHRUNK_EFFORT = 5.0  # paper 000: shrunk loops may cost five full ones
@@ -35,30 +34,22 @@ _FLOAT32_NORMS = (1e-10, 1e10)
 _SMALLEST_VIOLATION = 1e-13
 
 
-@dataclass
-class SdmOptions:
-    """What a user may switch (all of it for the sake of the papers' comparisons but ``tol``)."""
-
-    tol: float = 1e-3
-    stopping: str = "gap"
-    shrinking: bool = True
-    cooling: bool = True
-    permutation: bool = True
-    accelerated: bool = False
-
-
 class SequentialDual:
     """Passes of the sequential dual method over one machine."""
 
-    def __init__(self, options: SdmOptions):
-        self.options = options
-        self.tol, self.stopping = options.tol, options.stopping
-        self.name = "accelerated_sdm" if options.accelerated else "sdm"
+    name = "sdm"
+    accelerated = False
+
+    def __init__(self, settings: Settings):
+        self.settings = settings
+        self.tol, self.stopping = settings.tol, settings.stopping
+        self.permutation = bool(settings.options["permutation"])
+        self.lists = bool(settings.options["restricted_step"])
         self.done = self.converged = False
         self.weights: _core.Weights  # set by start
-        self.tolerance = 1.0 if options.cooling else options.tol
-        if options.stopping == "violation":
-            self.tolerance = max(self.tolerance, options.tol)
+        self.tolerance = 1.0 if settings.cooling else settings.tol
+        if settings.stopping == "violation":
+            self.tolerance = max(self.tolerance, settings.tol)
         self.certify_below = 0.0
         self.failed_certificates = 0
         self.certified_at = 0.0  # epochs
@@ -66,29 +57,29 @@ class SequentialDual:
     def _first_certificate(self, machine: Machine) -> float:
         """Estimated gap at which to certify: estimates are high, as a pass sees the scores before their steps (a smooth
         loss then has but the square of the error), and (accelerated) sees W, not the mean that is certified."""
-        if self.options.stopping == "violation":
+        if self.settings.stopping == "violation":
             return -np.inf
         joint = not machine.problem.separable
-        factor = 4.0 if machine.problem.squared else 1.6 if self.options.accelerated and joint else 1.3
-        return factor * self.options.tol
+        factor = 4.0 if machine.problem.squared else 1.6 if self.accelerated and joint else 1.3
+        return factor * self.settings.tol
 
     def start(self, machine: Machine, *, warm: bool) -> None:
         """Prepare W, from the machine's duals when it has any."""
         norm = machine.examples.norm
         low, high = _FLOAT32_NORMS
-        single = self.stopping == "gap" and self.options.tol >= _FLOAT32_GAP
+        single = self.stopping == "gap" and self.settings.tol >= _FLOAT32_GAP
         single = single and bool(len(norm) and norm.min() > low and norm.max() < high)
         self.weights = machine.new_weights(single_precision=single)
         self.certify_below = self._first_certificate(machine)
         if warm:
             machine.rebuild(self.weights)
-        if self.options.accelerated and machine.problem.separable and self.stopping == "gap":
+        if self.accelerated and machine.problem.separable and self.stopping == "gap":
             self.tolerance = min(self.tolerance, _TOLERANCE_OF_LANES)
-        if self.options.accelerated and len(norm):
+        if self.accelerated and len(norm):
             self.weights.set_kappa(_KAPPA * sqrt(float(np.mean(machine.examples.cap * norm))))
 
     def advance(self, machine: Machine, max_epochs: float) -> list[PassRecord]:
-        weights, options = self.weights, self.options
+        weights, settings = self.weights, self.settings
         if machine.examples.n == 0:
             machine.certify()
             self.done = self.converged = True
@@ -99,9 +90,9 @@ class SequentialDual:
             certify_below=self.certify_below,
             budget=BUDGET,
             max_epochs=min(max_epochs, _CERTIFY_EVERY),
-            shrinking=options.shrinking,
-            permute=options.permutation,
-            rest_share=_REST_SHARE if weights.kappa > 0 and options.shrinking else 0.0,
+            shrinking=settings.shrinking,
+            permute=self.permutation,
+            rest_share=_REST_SHARE if weights.kappa > 0 and settings.shrinking else 0.0,
             shrunk_effort=_SHRUNK_EFFORT_ACCELERATED if weights.kappa > 0 else _SHRUNK_EFFORT,
         )
         records = [PassRecord(p.violation, p.visited, self.name, estimate=p.worst_gap) for p in passes]
@@ -109,12 +100,12 @@ class SequentialDual:
         certified = None
         if stopped == "certify":
             certified = machine.certify()
-            self.converged = certified.worst_gap <= options.tol
+            self.converged = certified.worst_gap <= settings.tol
             if not self.converged:
                 self._certificate_failed(machine, passes[-1].worst_gap, certified.worst_gap)
         elif stopped in ("budget", "epochs") and epochs - self.certified_at >= _CERTIFY_EVERY:
             certified = machine.certify()
-            self.converged = options.stopping == "gap" and certified.worst_gap <= options.tol
+            self.converged = settings.stopping == "gap" and certified.worst_gap <= settings.tol
         elif stopped == "tolerance":
             certified = self._tolerance_met(machine, passes[-1].worst_gap)
         self.done = self.done or self.converged
@@ -126,16 +117,16 @@ class SequentialDual:
 
     def _tolerance_met(self, machine: Machine, estimate: float) -> Certificate | None:
         """A full pass stayed below the tolerance: cool it, or stop."""
-        weights, options = self.weights, self.options
-        if options.stopping == "violation" and self.tolerance <= options.tol:
+        weights, settings = self.weights, self.settings
+        if settings.stopping == "violation" and self.tolerance <= settings.tol:
             if weights.kappa > 0:  # the papers' criterion is about W = V
                 weights.set_kappa(0.0)
                 return None
             self.converged = True
             return machine.certify()
         self.tolerance *= 0.1
-        if options.stopping == "violation":
-            self.tolerance = max(self.tolerance, options.tol)
+        if settings.stopping == "violation":
+            self.tolerance = max(self.tolerance, settings.tol)
             return None
         if self.tolerance < _FLOAT32_VIOLATION and weights.single_precision:
             self._to_float64(machine)
@@ -144,10 +135,10 @@ class SequentialDual:
             weights.set_kappa(0.0)
             self.tolerance = _FLOAT32_VIOLATION
             return None
-        if not exhausted and estimate > 2 * options.tol:
+        if not exhausted and estimate > 2 * settings.tol:
             return None
         certified = machine.certify()
-        self.converged = certified.worst_gap <= options.tol
+        self.converged = certified.worst_gap <= settings.tol
         self.done = exhausted
         return certified
 
@@ -172,3 +163,10 @@ class SequentialDual:
             return False
         self.weights.averaged(out)
         return True
+
+
+class AcceleratedSequentialDual(SequentialDual):
+    """The same within an accelerated proximal-point loop."""
+
+    name = "accelerated_sdm"
+    accelerated = True

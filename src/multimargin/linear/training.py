@@ -14,10 +14,9 @@ import scipy.sparse as sp
 from multimargin import _core
 from multimargin.linear.blas import blas_threads
 from multimargin.linear.loop import Limits, Observer, Outcome, solve
-from multimargin.linear.machine import Examples, Machine
-from multimargin.linear.newton import Newton
+from multimargin.linear.machine import Examples, Machine, Settings
 from multimargin.linear.scoring import padded_weights
-from multimargin.linear.sdm import SdmOptions, SequentialDual
+from multimargin.linear.solvers import SOLVERS
 from multimargin.problems.formulations import PAIRWISE, Formulation, formulation, n_lanes
 from multimargin.reductions.pairwise import pairs
 
@@ -54,8 +53,7 @@ class Request:
     formulation: str
     loss: str
     solver: str
-    options: SdmOptions
-    restricted_step: bool
+    settings: Settings
     limits: Limits
     n_threads: int
     seed: int
@@ -196,29 +194,11 @@ def _finished(
 
 def machine_of(request: Request, task: Task, position: int) -> Machine:
     """A machine for a task, ready to train."""
-    examples = Examples.of(task.problem, request.rows, request.norm, task.y, request.cap[task.row], task.row)
-    newton = request.solver == "newton"
-    algorithm = Newton(request.options.tol) if newton else SequentialDual(request.options)
-    machine = Machine(
-        task.problem,
-        examples,
-        algorithm,
-        lists=request.restricted_step and not newton,
-        seed=request.seed + position,
-    )
-    if request.start_duals is not None:
-        machine.set_duals(sp.csr_array(request.start_duals[examples.row][:, task.columns]))
+    examples = Examples.of(task.problem, request.X, request.rows, request.norm, task.y, request.cap[task.row], task.row)
+    algorithm = SOLVERS[request.solver].make(request.settings)
+    machine = Machine(task.problem, examples, algorithm, seed=request.seed + position)
     warm = request.start_duals is not None
-    if isinstance(algorithm, Newton):
-        algorithm.start(machine, _dense_examples(request, examples), warm=warm)
-    else:
-        algorithm.start(machine, warm=warm)
+    if warm:
+        machine.set_duals(sp.csr_array(request.start_duals[examples.row][:, task.columns]))
+    algorithm.start(machine, warm=warm)
     return machine
-
-
-def _dense_examples(request: Request, examples: Examples) -> np.ndarray:
-    X = request.X[examples.row]
-    X = (X.toarray() if sp.issparse(X) else X).astype(np.float64, copy=False)
-    if request.rows.n_weights > request.rows.n_features:
-        X = np.column_stack([X, np.full(len(X), request.rows.intercept)])
-    return X

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+LOSSES = ("hinge", "squared_hinge")
 FORMULATIONS = ("crammer_singer", "weston_watkins", "one_vs_rest", "one_vs_one", "dag")
 PAIRWISE = ("one_vs_one", "dag")
 JOINT = ("crammer_singer", "weston_watkins")
