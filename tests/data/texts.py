@@ -16,7 +16,8 @@ def read(content, part_bytes=1 << 22, n_threads=1, **options):
     defaults = dict(name="data.txt", n_features=None, dtype=np.float64, zero_based="auto", query_id=False)
     request = svmlight._Request(**{**defaults, **options}, n_threads=n_threads)
     text = np.frombuffer(bytearray(content), np.uint8)  # memory that ends where the text ends
-    return svmlight._read(text, request, part_bytes)
+    X, *rest = svmlight._read(text, request, part_bytes)
+    return X.to_scipy(), *rest
 
 
 def assert_same(found, expected):

@@ -37,8 +37,8 @@ class Dataset:
         return Dataset(self.path, X, None if self.y is None else self.y[rows], self.columns, self.zero_based)
 
 
-def read_training_data(args: Any, terminal: Any) -> Dataset:
-    """DATA with labels, to train on."""
+def read_training_data(args: Any, terminal: Any, *, plain: bool = False) -> Dataset:
+    """DATA with labels, to train on; plain: svmlight text need not become a matrix of SciPy."""
     path = args.data
     kind = format_of(path, args.format)
     terminal.status(f"reading {path}", now=True)
@@ -55,6 +55,7 @@ def read_training_data(args: Any, terminal: Any) -> Dataset:
     zero_based = None
     if kind == "svmlight":
         X, y, zero_based = _read_svmlight_and_base(path, args.n_features, _ZERO_BASED[args.zero_based])
+        X = X if plain else X.to_scipy()
     else:
         X, y = _read_matrix(path, kind, args.n_features, "auto")
     if y is None:
@@ -169,7 +170,7 @@ def _read_svmlight_and_base(
     path: str, n_features: int | None, zero_based: bool | Literal["auto"]
 ) -> tuple[Any, Any, bool]:
     """Rows, labels, and whether indices start at 0, which the reader finds but does not tell."""
-    from multimargin.data.svmlight import SvmlightFormatError, read_svmlight
+    from multimargin.data.svmlight import SvmlightFormatError, read_svmlight_rows
 
     tries: tuple[bool | Literal["auto"], ...] = (zero_based,)
     source: Any = path
@@ -179,7 +180,7 @@ def _read_svmlight_and_base(
             source = _Content(path)  # a pipe cannot be read twice
     for base in tries:
         try:
-            X, y = read_svmlight(source, n_features=n_features, zero_based=base)
+            X, y = read_svmlight_rows(source, n_features=n_features, zero_based=base)
         except SvmlightFormatError:
             if base == tries[-1]:
                 raise

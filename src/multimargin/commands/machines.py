@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 
 from multimargin.commands.errors import CommandError, UsageError
-from multimargin.estimators.kernel_svm import KernelSVM
-from multimargin.estimators.linear_svm import LinearSVM
 
 _SHARED = (
     "loss",
@@ -28,8 +26,8 @@ _OF_KERNELS = ("kernel", "gamma", "degree", "coef0", "cache_mb")
 _LINEAR_SOLVERS = ("auto", "sdm", "accelerated_sdm", "newton")
 
 
-def machine(args: Any, **different: Any) -> Any:
-    """The estimator that the options describe, checked; not fitted."""
+def machine(args: Any, *, plain: bool = False, **different: Any) -> Any:
+    """The estimator that the options describe, checked, not fitted; plain: a linear one without scikit-learn."""
     given = vars(args) | different
     kernel = given.get("kernel")
     names = (*_SHARED, *_OF_KERNELS) if kernel else _SHARED
@@ -50,12 +48,22 @@ def machine(args: Any, **different: Any) -> Any:
         raise UsageError("--gamma is for kernel machines: add --kernel rbf")
     if given["weight"] and given["class_weight"]:
         raise UsageError("--weight and --class-weight exclude each other")
-    model: Any = KernelSVM(**parameters) if kernel else LinearSVM(**parameters)
+    model = _kind(kernel, plain)(**parameters)
     try:
         model._check()
     except (TypeError, ValueError) as error:
         raise UsageError(str(error)) from None
     return model
+
+
+def _kind(kernel: Any, plain: bool) -> Any:
+    if plain:
+        from multimargin.estimators.plain_linear import PlainLinearSVM
+
+        return PlainLinearSVM
+    from multimargin import KernelSVM, LinearSVM
+
+    return KernelSVM if kernel else LinearSVM
 
 
 def set_weights(model: Any, weights: list[tuple[str, float]], y: np.ndarray, path: str) -> None:
@@ -74,7 +82,7 @@ def set_weights(model: Any, weights: list[tuple[str, float]], y: np.ndarray, pat
 
 def describe(model: Any) -> str:
     """A machine in a few words."""
-    if isinstance(model, KernelSVM):
+    if hasattr(model, "kernel"):
         kind = f"{model.kernel} kernel"
         gamma = getattr(model, "gamma_", None)
         kind += f", gamma = {gamma:g}" if gamma is not None else ""

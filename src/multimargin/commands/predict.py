@@ -102,12 +102,12 @@ def _read(args: argparse.Namespace, terminal: Terminal, columns: Any, n_features
     import numpy as np
 
     from multimargin.commands.words import counted
-    from multimargin.data.svmlight import read_svmlight
+    from multimargin.data.svmlight import read_svmlight_rows
 
     terminal.status(f"reading {args.data}", now=True)
     based: Any = {"auto": "auto", "yes": True, "no": False}[args.zero_based]
     try:
-        X, y = read_svmlight(args.data, zero_based=based)
+        X, y = read_svmlight_rows(args.data, zero_based=based)
     except ValueError as error:
         raise CommandError(str(error)) from None
     unknown = len(np.unique(X.indices[X.indices >= n_features]))
@@ -116,7 +116,7 @@ def _read(args: argparse.Namespace, terminal: Terminal, columns: Any, n_features
             f"{counted(unknown, 'feature')} that the model does not know {'is' if unknown == 1 else 'are'} left out"
         )
         terminal.note(f"{args.data}: {left_out}; the model has {n_features}")
-    X.resize(X.shape[0], n_features)
+    X = X.first_columns(n_features)
     whole = (np.abs(y) < 2**53) & (y == np.trunc(y))
     if not whole.all():
         row = int(whole.argmin())

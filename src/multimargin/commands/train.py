@@ -68,10 +68,11 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
 
     from multimargin.commands.machines import machine, set_weights
 
-    model = machine(args)  # wrong parameters are refused before anything is read
+    plain = _needs_no_scikit_learn(args)
+    model = machine(args, plain=plain)  # wrong parameters are refused before anything is read
     from multimargin.commands.datasets import read_training_data
 
-    data = read_training_data(args, terminal)
+    data = read_training_data(args, terminal, plain=plain)
     set_weights(model, args.weight, data.y, data.path)
     _note_keys(data, terminal)
     if only_validate:
@@ -81,6 +82,15 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         if args.model is None:
             return DONE
     return _train(args, model, data, terminal)
+
+
+def _needs_no_scikit_learn(args: argparse.Namespace) -> bool:
+    """Its import takes longer than most trainings of linear machines on a matrix."""
+    if args.kernel or args.probability or args.folds is not None or args.find_C or args.holdout:
+        return False
+    from multimargin.commands.datasets import format_of
+
+    return format_of(args.data, args.format) in ("svmlight", "npz")
 
 
 def _note_keys(data: Any, terminal: Terminal) -> None:
@@ -133,7 +143,6 @@ def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal) 
     from multimargin.commands.datasets import format_beside, read_more_data
     from multimargin.commands.errors import CommandError
     from multimargin.commands.fitting import Fit, accuracy, fit, learn_features, split
-    from multimargin.models import save
 
     if data.zero_based and args.zero_based == "auto":
         terminal.note(f"{data.path}: indices start at 0: say --zero-based yes when predicting")
@@ -169,7 +178,7 @@ def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal) 
         raise CommandError(f"{data.path}: {error}") from None
     model.set_params(verbose=0)
     terminal.status(f"writing {args.model}", now=True)
-    save(features.with_machine(model), args.model)
+    _save(features, model, args.model)
     score = accuracy(model, X if judged is data else features(judged), judged.y)
     _tell(args, terminal, model, part, X.shape, trained.seconds, score, judged, where)
     if interrupted:
@@ -179,6 +188,17 @@ def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal) 
         terminal.warn(f"{_as_options(trained.why_not)}; {args.model} holds the model as far as it came")
         return NOT_CONVERGED
     return DONE
+
+
+def _save(features: Any, model: Any, path: str) -> None:
+    if hasattr(model, "why_not"):  # a plain machine
+        from multimargin.models.plain import save_plain
+
+        save_plain(model, path)
+    else:
+        from multimargin.models import save
+
+        save(features.with_machine(model), path)
 
 
 def _as_options(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from multimargin import _core
+from multimargin.data.csr import Csr
 
 # Training gathers the non-zeros of a dense array, when they are so few, once for its many passes; they then take at
 # most half the memory of the array.
@@ -44,7 +45,7 @@ def as_rows(X: Any, intercept: float = 0.0, *, many_passes: bool = False, only_s
         If X is CSR and broken: a column out of range or a decreasing indptr.
     """
     if hasattr(X, "indptr"):
-        if not only_scored or X.indices.dtype != X.indptr.dtype:
+        if not isinstance(X, Csr) and (not only_scored or X.indices.dtype != X.indptr.dtype):
             X = canonical(X)
         return _core.Rows.csr(X.data, X.indices, X.indptr, X.shape[1], intercept)
     if (X.shape[1] > 1 and X.strides[1] != X.itemsize) or X.strides[0] % X.itemsize:
@@ -58,6 +59,24 @@ def as_rows(X: Any, intercept: float = 0.0, *, many_passes: bool = False, only_s
             wide = indptr.dtype if len(data) > np.iinfo(np.int32).max else indices.dtype
             return _core.Rows.csr(data, indices.astype(wide, copy=False), indptr.astype(wide), X.shape[1], intercept)
     return _core.Rows.dense(X, intercept)
+
+
+def checked(X: Any, n_features: int | None = None) -> Any:
+    """X as finite numbers of float32 or float64, CSR or dense, with the right number of columns if that is known."""
+    sparse = hasattr(X, "tocsr")
+    if sparse:
+        check_sparse(X)
+        X = X.tocsr()
+    else:
+        X = np.asarray(X)
+    if X.ndim != 2 or (n_features is not None and X.shape[1] != n_features):
+        expected = "rows" if n_features is None else f"rows of {n_features} features"
+        raise ValueError(f"X has the shape {X.shape}, but the model expects {expected}")
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    if not np.isfinite(X.data if sparse else X).all():
+        raise ValueError("X has values that are not finite")
+    return X
 
 
 def canonical(X: Any) -> Any:

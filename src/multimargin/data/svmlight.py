@@ -10,10 +10,10 @@ from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from multimargin import _core
 from multimargin.data.atomic import write_atomically
+from multimargin.data.csr import Csr
 from multimargin.data.file_bytes import CompressionError, compressed, name_of, read_bytes
 from multimargin.data.rows import as_rows, check_sparse
 
@@ -84,6 +84,22 @@ def read_svmlight(
     >>> y
     array([ 1., -1.])
     """
+    X, *rest = read_svmlight_rows(
+        path, n_features=n_features, dtype=dtype, zero_based=zero_based, query_id=query_id, n_jobs=n_jobs
+    )
+    return (X.to_scipy(), *rest)
+
+
+def read_svmlight_rows(
+    path: str | os.PathLike | int | Any,
+    *,
+    n_features: int | None = None,
+    dtype: Any = np.float64,
+    zero_based: bool | Literal["auto"] = "auto",
+    query_id: bool = False,
+    n_jobs: int | None = None,
+) -> tuple:
+    """As :func:`read_svmlight`, with X as :class:`multimargin.data.csr.Csr`: SciPy is not imported."""
     if np.dtype(dtype) not in (np.float32, np.float64):
         raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
     if not (isinstance(zero_based, bool | np.bool_) or zero_based == "auto"):
@@ -151,7 +167,9 @@ def write_svmlight(
     query_ids = np.empty(0, np.int64) if query_id is None else _column("query_id", query_id, X.shape[0], np.int64)
     if X.shape[0] == 0:
         raise ValueError("X has no rows: there is nothing to write")
-    lines = _lines(as_rows(X), X.nnz if sp.issparse(X) else X.size, labels, query_ids, 0 if zero_based else 1, comment)
+    lines = _lines(
+        as_rows(X), len(X.data) if hasattr(X, "indptr") else X.size, labels, query_ids, 0 if zero_based else 1, comment
+    )
     write_atomically(path, compressed(lines, path))
 
 
@@ -260,8 +278,7 @@ def _read(text: np.ndarray, request: _Request, part_bytes: int) -> tuple:
             f"so there are at least {needed} features, but n_features={n_features}"
         )
     indptr = np.concatenate([np.zeros(1, arrays.row_end.dtype), arrays.row_end])
-    X = sp.csr_array((arrays.data, arrays.indices, indptr), shape=(len(arrays.labels), n_features))
-    X.has_canonical_format = True  # the core has seen to it
+    X = Csr(arrays.data, arrays.indices, indptr, (len(arrays.labels), n_features))  # the core has seen to the order
     return (X, arrays.labels, arrays.query_ids) if request.query_id else (X, arrays.labels)
 
 
@@ -341,7 +358,7 @@ def _n_threads(n_jobs: Any) -> int:
 
 def _matrix(X: Any) -> Any:
     """X as CSR or as a dense array of float32 or float64, unchanged in value."""
-    if sp.issparse(X):
+    if hasattr(X, "tocsr"):
         check_sparse(X)
         X = X.tocsr()
         values = X.data

@@ -185,6 +185,8 @@ def columns_of(model: Any) -> Columns | None:
 
     Roles are those that the transformers have, whatever they are called; they may be inside pipelines.
     """
+    if hasattr(model, "columns"):  # it says so itself
+        return model.columns
     steps = _steps(model)
     if len(steps) < 2:
         return None

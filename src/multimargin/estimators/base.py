@@ -1,14 +1,10 @@
-"""What the classifiers share: validate, train, store the certificate; decision values become classes.
-
-A subclass says what its parameters may be (``_check``), what is to be trained (``_request``), how (``_train``), what
-of it predicts (``_store_model``), and what its machines decide (``_decisions``).
-"""
+"""What the classifiers of scikit-learn's kind share: rows are validated, callbacks asked, warnings given."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -24,10 +19,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from multimargin.data.rows import check_sparse
 from multimargin.estimators.calibration import log_probabilities, probabilities
 from multimargin.estimators.callbacks import CallbackSupport, observed, with_callbacks
+from multimargin.estimators.margins import Margins
 from multimargin.estimators.out_of_fold import calibrated
-from multimargin.linear.loop import HISTORY
-from multimargin.problems.formulations import JOINT, PAIRWISE, n_lanes
-from multimargin.reductions.pairwise import rounds_of_elimination, rounds_with_confidence, votes_with_confidence
+from multimargin.problems.formulations import JOINT
 
 # Attributes that only fit can set.
 CERTIFIED = (
@@ -52,54 +46,8 @@ def _has_probabilities(model: Any) -> bool:
     return True
 
 
-class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
+class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator):
     """Base of the support vector machines."""
-
-    _history_fields = HISTORY.names
-
-    # Which formulation, loss and so on: the subclasses' parameters.
-    formulation: Any
-    loss: Any
-    C: Any
-    tol: Any
-    stopping: Any
-    max_iter: Any
-    time_limit: Any
-    class_weight: Any
-    probability: Any
-    warm_start: Any
-    n_jobs: Any
-    random_state: Any
-    decision_function_shape: Any
-    break_ties: Any
-
-    def _check(self) -> None:
-        """Refuse wrong parameters."""
-        raise NotImplementedError
-
-    def _request(self, X, encoded: np.ndarray, cap: np.ndarray, weight: np.ndarray) -> Any:
-        """Everything that a fit is about; it has ``limits``, ``observers`` and ``start_duals``."""
-        raise NotImplementedError
-
-    def _train(self, request) -> Any:
-        """Train; an interrupt that carries a model as ``trained`` is raised again when that is stored."""
-        raise NotImplementedError
-
-    def _refit_request(self, request, *, tol: float, **changes: Any) -> Any:
-        """The same request with another tolerance and other changes."""
-        raise NotImplementedError
-
-    def _store_model(self, trained, request) -> None:
-        """Keep what predicts."""
-        raise NotImplementedError
-
-    def _decisions(self, X, finish: Callable[[np.ndarray], np.ndarray] | None) -> np.ndarray:
-        """Values of all machines for the rows of X, or what ``finish`` makes of them: one column a class."""
-        raise NotImplementedError
-
-    def _current(self, machine, request) -> dict[str, Any] | None:
-        """Attributes of a model as if training had stopped here, for callbacks that ask for it."""
-        raise NotImplementedError
 
     # Training
 
@@ -128,7 +76,9 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
                 interrupted = self._calibrate(request, trained, started)
         if interrupted:
             raise KeyboardInterrupt
-        self._warn_unless_converged(trained.outcome)
+        why_not = self._why_not_converged(trained.outcome)
+        if why_not:
+            warnings.warn(why_not, ConvergenceWarning, stacklevel=3)
         return self
 
     def _fitted(self, X, y, sample_weight) -> tuple[Any, Any, bool]:
@@ -137,23 +87,15 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         X, y = self._validated(X, y, reset=True)
         check_classification_targets(y)
         previous_classes = getattr(self, "classes_", None)
-        classes, encoded = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
-            raise ValueError(f"{type(self).__name__} needs at least 2 classes; y has only one class, {classes[0]}")
-        self.classes_ = classes
+        self.classes_, encoded = self._encoded(y)
         weight = self._weights_of_rows(X, sample_weight)
         cap = self._caps(encoded, weight)
         request = self._request(X, encoded, cap, weight)
         if self.warm_start and previous_classes is not None and np.array_equal(previous_classes, self.classes_):
             request.start_duals = self._scaled_duals(cap, encoded)
-        try:
-            with observed(self, X, y, sample_weight, request) as observers:
-                request.observers = observers
-                return request, self._train(request), False
-        except KeyboardInterrupt as interrupt:
-            if not hasattr(interrupt, "trained"):
-                raise
-            return request, interrupt.trained, True
+        with observed(self, X, y, sample_weight, request) as observers:
+            request.observers = observers
+            return request, *self._trained(request)
 
     def _calibrate(self, request, trained, started: float) -> bool:
         """Fit the probabilities; whether an interrupt left the model without them."""
@@ -193,34 +135,6 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
             raise ValueError("sample_weight must be positive somewhere: all weights are zero")
         return weight
 
-    def _caps(self, encoded, weight) -> np.ndarray:
-        with np.errstate(over="ignore"):
-            cap = self.C * weight
-            if self.class_weight is not None:
-                cap = cap * self._class_weights(encoded, weight)[encoded]
-        if not np.all(np.isfinite(cap)):
-            raise ValueError("C times the weights must be finite")
-        return cap
-
-    def _class_weights(self, encoded, weight) -> np.ndarray:
-        k = len(self.classes_)
-        if isinstance(self.class_weight, str):
-            count = np.bincount(encoded, weights=weight, minlength=k)
-            return np.divide(weight.sum(), k * count, out=np.zeros(k), where=count > 0)
-        factors = np.ones(k)
-        for label, factor in dict(self.class_weight).items():
-            where = np.flatnonzero(self.classes_ == label)
-            if not len(where):
-                raise ValueError(f"class_weight names class {label!r}, which is not among {self.classes_!r}")
-            factors[where] = factor
-        return factors
-
-    def _seed(self) -> int:
-        return 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
-
-    def _n_lanes(self) -> int:
-        return n_lanes(self.formulation, len(self.classes_))
-
     def _scaled_duals(self, cap, encoded):
         """The last fit's duals, if they are duals of this problem, scaled with C to be feasible."""
         duals = getattr(self, "dual_coef_", None)
@@ -234,43 +148,6 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
     def _feasible(self, duals: sp.csr_array) -> sp.csr_array:
         """Duals within their caps, as the solver takes them to start from."""
         return duals
-
-    def _store(self, trained, request) -> None:
-        outcome = trained.outcome
-        self.__dict__.pop("calibration_", None)  # of an earlier fit
-        self.dual_coef_ = trained.dual_coef
-        self._dual_caps, self._dual_labels = request.cap, request.y
-        self._dual_problem = (self.formulation, self.loss, trained.dual_coef.shape)
-        self.support_ = np.flatnonzero(np.diff(trained.dual_coef.indptr))
-        self.primal_objective_ = trained.primal
-        self.dual_objective_ = trained.dual
-        self.dual_gap_ = max(trained.primal - trained.dual, 0.0) / max(abs(trained.primal), 1e-300)
-        self.worst_gap_ = trained.worst_gap
-        self.n_iter_ = outcome.n_iter
-        self.converged_ = outcome.converged
-        self.history_ = outcome.history_array()
-        self._store_model(trained, request)
-
-    def _warn_unless_converged(self, outcome) -> None:
-        if outcome.converged:
-            return
-        easier = f"scale the features, lower C={self.C:g} or raise tol"
-        what = {
-            "max_iter": f"after max_iter={self.max_iter} epochs; raise max_iter, {easier}",
-            "time_limit": f"after time_limit={self.time_limit} s; raise time_limit, {easier}",
-            "callback": "because a callback said so",
-            "precision": f"because float64 cannot do better; {easier}",
-        }[outcome.stopped_by]
-        if self.stopping == "violation":
-            reached = f"the relative duality gap is {self.dual_gap_:.2g} and the violation is still above {self.tol:g}"
-        else:
-            reached = f"the relative duality gap is {max(self.dual_gap_, self.worst_gap_):.2g}, the target {self.tol:g}"
-        remark = f"; {outcome.remark}" if outcome.remark else ""
-        warnings.warn(
-            f"{type(self).__name__} stopped {what}: {reached}{remark}",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
 
     # Prediction
 
@@ -288,10 +165,7 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         """Class labels."""
-        values = self._values(X, by_class=True)
-        if len(self.classes_) == 2:
-            return self.classes_[(values > 0).astype(int)]
-        return self.classes_[values.argmax(axis=1)]
+        return self._labels(self._values(X, by_class=True))
 
     @available_if(_has_probabilities)
     def predict_proba(self, X):
@@ -326,24 +200,6 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
     def _values(self, X, by_class: bool) -> np.ndarray:
         check_is_fitted(self)
         return self._of_rows(self._validated(X, reset=False), self._class_values if by_class else None)
-
-    def _of_rows(self, X, pairs_to_classes: Callable[[np.ndarray], np.ndarray] | None) -> np.ndarray:
-        """Values of validated rows."""
-        if len(self.classes_) == 2:
-            return self._decisions(X, None).ravel()
-        return self._decisions(X, pairs_to_classes if self.formulation in PAIRWISE else None)
-
-    def _graded(self, X) -> np.ndarray:
-        """Values by class of validated rows, to make probabilities of. A round of elimination says nothing of how
-        clear it was: dag has the votes of one_vs_one here, with the class that is predicted on top."""
-        if self.formulation == "dag":
-            return self._of_rows(X, lambda decisions: rounds_with_confidence(decisions, len(self.classes_)))
-        return self._of_rows(X, self._class_values)
-
-    def _class_values(self, decisions: np.ndarray) -> np.ndarray:
-        if self.formulation == "dag":
-            return rounds_of_elimination(decisions, len(self.classes_))
-        return votes_with_confidence(decisions, len(self.classes_), self.break_ties)
 
     # Duals
 

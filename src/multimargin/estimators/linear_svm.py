@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from multimargin.data.rows import as_rows
 from multimargin.estimators.base import CERTIFIED, MarginClassifier
-from multimargin.estimators.parameters import check_linear, n_threads
-from multimargin.linear.loop import Limits
-from multimargin.linear.machine import Settings
+from multimargin.estimators.linear_machine import LinearMachine
 from multimargin.linear.online import visit_once
-from multimargin.linear.scoring import padded_weights, scores
-from multimargin.linear.solvers import SOLVERS
-from multimargin.linear.training import Request, Trained, choose_solver, train
+from multimargin.linear.scoring import padded_weights
+from multimargin.linear.training import Request, Trained
 
 
 def _learns_online(model: Any) -> bool:
@@ -28,7 +23,7 @@ def _learns_online(model: Any) -> bool:
     return True
 
 
-class LinearSVM(MarginClassifier):
+class LinearSVM(LinearMachine, MarginClassifier):
     """Linear multi-class support vector machine, trained exactly and certified.
 
     Minimises ``1/2 sum_m ||w_m||^2 + sum_i C_i loss_i`` with ``C_i = C * sample_weight_i * class_weight[y_i]``
@@ -129,57 +124,10 @@ class LinearSVM(MarginClassifier):
     True
     """
 
-    def __init__(
-        self,
-        formulation="crammer_singer",
-        loss="hinge",
-        C=1.0,
-        *,
-        solver="auto",
-        tol=1e-3,
-        stopping="gap",
-        max_iter=1000,
-        time_limit=None,
-        fit_intercept=True,
-        intercept_scaling=1.0,
-        class_weight=None,
-        shrinking=True,
-        cooling=True,
-        probability=False,
-        warm_start=False,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-        callbacks=None,
-        decision_function_shape="ovr",
-        break_ties=False,
-        solver_options=None,
-    ):
-        self.formulation = formulation
-        self.loss = loss
-        self.C = C
-        self.solver = solver
-        self.tol = tol
-        self.stopping = stopping
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.class_weight = class_weight
-        self.shrinking = shrinking
-        self.cooling = cooling
-        self.probability = probability
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.solver_options = solver_options
-
-    def _check(self) -> None:
-        check_linear(self)
+    def _trained(self, request: Request) -> tuple[Trained, bool]:
+        trained, interrupted = super()._trained(request)
+        trained.dual_coef = trained.dual_coef.to_scipy()
+        return trained, interrupted
 
     @available_if(_learns_online)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
@@ -234,90 +182,6 @@ class LinearSVM(MarginClassifier):
         self.n_iter_ = 1
         for certified in CERTIFIED:  # by an earlier fit, of weights that are no more
             self.__dict__.pop(certified, None)
-
-    def _request(self, X, encoded, cap, weight, *, many_passes=True) -> Request:
-        rows = as_rows(X, float(self.intercept_scaling) if self.fit_intercept else 0.0, many_passes=many_passes)
-        norm = rows.squared_norms()
-        if not np.all(np.isfinite(norm)):
-            row = int(np.flatnonzero(~np.isfinite(norm))[0])
-            raise ValueError(f"the squared norm of row {row} overflows: scale the features down")
-        solver = self.solver
-        if solver == "auto":
-            solver = choose_solver(rows, self._n_lanes(), self.formulation, self.stopping)
-        return Request(
-            X=X,
-            rows=rows,
-            norm=norm,
-            y=encoded,
-            cap=cap,
-            n_classes=len(self.classes_),
-            formulation=self.formulation,
-            loss=self.loss,
-            solver=solver,
-            settings=Settings(
-                tol=self.tol,
-                stopping=self.stopping,
-                shrinking=bool(self.shrinking),
-                cooling=bool(self.cooling),
-                options={**SOLVERS[solver].options, **(self.solver_options or {})},
-            ),
-            limits=Limits(self.max_iter, self.time_limit),
-            n_threads=n_threads(self.n_jobs),
-            seed=self._seed(),
-        )
-
-    def _refit_request(self, request: Request, *, tol: float, **changes: Any) -> Request:
-        return replace(request, settings=replace(request.settings, tol=tol), **changes)
-
-    def _train(self, request: Request) -> Trained:
-        return train(request)
-
-    def _store_model(self, trained: Trained, request: Request) -> None:
-        self._hold(trained.W)
-
-    def _decisions(self, X, finish) -> np.ndarray:
-        values = scores(as_rows(X, only_scored=True), self._weights(), len(self.coef_), n_threads(self.n_jobs))
-        values += self.intercept_
-        return values if finish is None else finish(values)
-
-    def _current(self, machine, request) -> dict[str, Any] | None:
-        """As in the base; a model of many machines has none before its end."""
-        lanes = machine.problem.lanes
-        if lanes != self._n_lanes():
-            return None
-        W = np.array(machine.algorithm.weights.array[:, :lanes], dtype=np.float64)
-        n_features = W.shape[0] - bool(self.fit_intercept)
-        intercept = W[n_features] * self.intercept_scaling if self.fit_intercept else np.zeros(lanes)
-        return {"coef_": W[:n_features].T, "intercept_": intercept}
-
-    # The model's weights live in one padded array, feature-major as the core reads it; coef_ is a view of it.
-
-    def _hold(self, W: np.ndarray) -> None:
-        lanes = self._n_lanes()
-        n_features = W.shape[0] - bool(self.fit_intercept)
-        self._W = W
-        self.coef_ = W[:n_features, :lanes].T
-        if self.fit_intercept:
-            self.intercept_ = W[n_features, :lanes] * self.intercept_scaling
-        else:
-            self.intercept_ = np.zeros(lanes)
-        self._coef_of_W = self.coef_
-
-    def _weights(self) -> np.ndarray:
-        """W without the intercept, padded; built anew if somebody replaced ``coef_``."""
-        if self.__dict__.get("_coef_of_W") is self.coef_:
-            return self._W[: self.coef_.shape[1]]
-        W = padded_weights(self.coef_.shape[1], len(self.coef_))
-        W[:, : len(self.coef_)] = self.coef_.T
-        return W
-
-    def _whole_weights(self) -> np.ndarray:
-        n_features = self.coef_.shape[1]
-        W = padded_weights(n_features + bool(self.fit_intercept), len(self.coef_))
-        W[:n_features, : len(self.coef_)] = self.coef_.T
-        if self.fit_intercept:
-            W[n_features, : len(self.coef_)] = self.intercept_ / self.intercept_scaling
-        return W
 
     def __getstate__(self):
         state = super().__getstate__().copy()

@@ -8,10 +8,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from joblib import cpu_count
-from sklearn.utils import check_random_state
 
-from multimargin.kernel.functions import KERNELS
 from multimargin.linear.solvers import SOLVERS, Solver
 from multimargin.problems.formulations import FORMULATIONS, JOINT, LOSSES, PAIRWISE
 
@@ -83,6 +80,8 @@ def _meant(name: str, value: Any, choices: tuple[str, ...]) -> str:
     word = _ALIASES.get(word, word)
     if word in choices:
         return repr(word)
+    from multimargin.kernel.functions import KERNELS  # here, as it imports SciPy
+
     for where, names in (
         ("KernelSVM(kernel={!r})", KERNELS),
         ("formulation={!r}", FORMULATIONS),
@@ -133,6 +132,10 @@ def check_boolean(name: str, value: Any) -> None:
 
 def check_seed(value: Any) -> None:
     """Refuse what does not seed random numbers."""
+    if value is None or (isinstance(value, Integral) and not isinstance(value, bool) and 0 <= int(value) < 2**32):
+        return
+    from sklearn.utils import check_random_state
+
     try:
         check_random_state(value)
     except ValueError as error:
@@ -200,7 +203,11 @@ def n_threads(n_jobs: Any) -> int:
     check_number("n_jobs", n_jobs, integer=True, at_least=-LARGEST_INTEGER, at_most=LARGEST_INTEGER)
     if n_jobs == 0:
         raise ValueError("n_jobs must not be 0; None is one thread, -1 all")
-    return int(n_jobs) if n_jobs > 0 else max(1, cpu_count() + 1 + int(n_jobs))
+    if n_jobs > 0:
+        return int(n_jobs)
+    from joblib import cpu_count
+
+    return max(1, cpu_count() + 1 + int(n_jobs))
 
 
 def check_shared(model: Any) -> None:
@@ -254,6 +261,8 @@ def check_kernel(model: Any) -> None:
     if model.loss == "squared_hinge":
         raise ValueError("loss='squared_hinge' is not done with kernels, which have loss='hinge'; LinearSVM does both")
     check_choice("loss", model.loss, ("hinge",))
+    from multimargin.kernel.functions import KERNELS
+
     if not callable(model.kernel):
         check_choice("kernel", model.kernel, KERNELS, " or a callable")
     if isinstance(model.gamma, str):

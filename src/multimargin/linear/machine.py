@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 
 from multimargin import _core
 from multimargin.problems.formulations import Formulation
@@ -290,8 +289,8 @@ class Machine:
             counts.append(np.diff(indptr))
         return np.repeat(self.examples.row, np.concatenate(counts)), np.concatenate(lanes), np.concatenate(values)
 
-    def set_duals(self, duals: sp.csr_array) -> None:
-        """Start from duals, one row an example."""
+    def set_duals(self, duals: Any) -> None:
+        """Start from duals, a csr_array with one row an example."""
         begin = 0
         duals.sort_indices()
         for block in self.blocks:

@@ -9,10 +9,9 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from multimargin import _core
-from multimargin.linear.blas import blas_threads
+from multimargin.data.csr import Csr
 from multimargin.linear.loop import Limits, Observer, Outcome, solve
 from multimargin.linear.machine import Examples, Machine, Settings
 from multimargin.linear.scoring import padded_weights
@@ -67,7 +66,7 @@ class Trained:
 
     W: np.ndarray  # (n_weights, padded lanes)
     n_lanes: int
-    dual_coef: sp.csr_array
+    dual_coef: Csr
     primal: float
     dual: float
     worst_gap: float
@@ -123,7 +122,9 @@ def train(request: Request) -> Trained:
     lanes = n_lanes(request.formulation, request.n_classes)
     n_samples = len(request.y)
     parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # (row, lane, value) of the duals
-    trained = Trained(np.empty((0, 0)), lanes, sp.csr_array((n_samples, lanes)), 0.0, 0.0, 0.0, Outcome())
+    nowhere = np.empty(0, np.int64)
+    nothing = Csr.of_entries(nowhere, nowhere, np.empty(0), (n_samples, lanes))
+    trained = Trained(np.empty((0, 0)), lanes, nothing, 0.0, 0.0, 0.0, Outcome())
     plan = list(tasks(request))
     untrained = dict(enumerate(plan))
     objectives: dict[int, tuple[float, float, float]] = {}  # primal, dual, worst gap
@@ -166,6 +167,8 @@ def _blas_threads(request: Request) -> Any:
     """Newton's method calls BLAS: it gets the threads that the user gave, no more."""
     if request.solver != "newton":
         return nullcontext()
+    from multimargin.linear.blas import blas_threads
+
     return blas_threads(request.n_threads)
 
 
@@ -188,7 +191,7 @@ def _finished(
         trained.W = padded_weights(request.rows.n_weights, trained.n_lanes)
     if parts:
         row, lane, value = (np.concatenate(column) for column in zip(*parts, strict=True))
-        trained.dual_coef = sp.csr_array(sp.coo_array((value, (row, lane)), shape=trained.dual_coef.shape))
+        trained.dual_coef = Csr.of_entries(row, lane, value, trained.dual_coef.shape)
     return trained
 
 
@@ -199,6 +202,6 @@ def machine_of(request: Request, task: Task, position: int) -> Machine:
     machine = Machine(task.problem, examples, algorithm, seed=request.seed + position)
     warm = request.start_duals is not None
     if warm:
-        machine.set_duals(sp.csr_array(request.start_duals[examples.row][:, task.columns]))
+        machine.set_duals(request.start_duals[examples.row][:, task.columns].tocsr())
     algorithm.start(machine, warm=warm)
     return machine

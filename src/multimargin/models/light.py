@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from multimargin.data.rows import as_rows, check_sparse
+from multimargin.data.rows import as_rows, checked
 from multimargin.estimators.calibration import probabilities
 from multimargin.linear.scoring import padded_weights, scores
 from multimargin.models.envelope import open_model
@@ -15,7 +15,7 @@ from multimargin.models.linear import read_linear
 from multimargin.problems.formulations import FORMULATIONS, PAIRWISE
 from multimargin.reductions.pairwise import rounds_of_elimination, rounds_with_confidence, votes_with_confidence
 
-_LINEAR = ("LinearSVM", "LinearSVMCV")
+LINEAR_KINDS = ("LinearSVM", "LinearSVMCV")
 
 
 class LightModel:
@@ -67,7 +67,7 @@ class LightModel:
         return probabilities(values, self.calibration_)
 
     def _values(self, X: Any, by_class: bool) -> np.ndarray:
-        values = scores(as_rows(self._checked(X), only_scored=True), self._W, self._lanes, 1)
+        values = scores(as_rows(checked(X, self.n_features_in_), only_scored=True), self._W, self._lanes, 1)
         values += self._intercept
         if len(self.classes_) == 2:
             return values.ravel()
@@ -76,22 +76,6 @@ class LightModel:
         if by_class and self.formulation in PAIRWISE:
             return votes_with_confidence(values, len(self.classes_), self._break_ties)
         return values
-
-    def _checked(self, X: Any) -> Any:
-        """X as rows of floats with the right number of columns."""
-        sparse = hasattr(X, "tocsr")
-        if sparse:
-            check_sparse(X)
-            X = X.tocsr()
-        else:
-            X = np.asarray(X)
-        if X.ndim != 2 or X.shape[1] != self.n_features_in_:
-            raise ValueError(f"X has the shape {X.shape}, but the model expects rows of {self.n_features_in_} features")
-        if X.dtype not in (np.float32, np.float64):
-            X = X.astype(np.float64)
-        if not np.isfinite(X.data if sparse else X).all():
-            raise ValueError("X has values that are not finite")
-        return X
 
 
 def load_light(path: str | os.PathLike) -> LightModel | None:
@@ -113,14 +97,19 @@ def load_light(path: str | os.PathLike) -> LightModel | None:
         If the file is damaged, or no model.
     """
     node = open_model(path)
-    return LightModel(node) if node.kind in _LINEAR else None
+    return LightModel(node) if node.kind in LINEAR_KINDS else None
 
 
 def load_to_predict(path: str | os.PathLike) -> Any:
-    """As :func:`load_light`; what is not linear is read as :func:`multimargin.models.load` reads it."""
+    """As :func:`load_light`, or a linear model of text; others as :func:`multimargin.models.load` reads them."""
     node = open_model(path)
-    if node.kind in _LINEAR:
+    if node.kind in LINEAR_KINDS:
         return LightModel(node)
+    from multimargin.models.light_text import light_text_model
+
+    light = light_text_model(node.copy())
+    if light is not None:
+        return light
     from multimargin.models.store import read_node  # and with it scikit-learn
 
     return read_node(node)

@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.exceptions import NotFittedError
 
 from multimargin.data.rows import canonical
-from multimargin.estimators.calibration import N_PARAMETERS
 from multimargin.estimators.kernel_svm import KernelSVM
 from multimargin.estimators.linear_svm import LinearSVM
 from multimargin.estimators.linear_svm_cv import LinearSVMCV
@@ -22,13 +20,13 @@ from multimargin.estimators.parameters import LOSSES
 from multimargin.kernel.functions import KERNELS, USE_GAMMA, Kernel
 from multimargin.kernel.training import KERNEL_HISTORY
 from multimargin.linear.loop import HISTORY
+from multimargin.models.fitted import CERTIFICATE, check_finite, check_fitted, write_duals, write_linear, write_shared
 from multimargin.models.linear import read_calibration, read_classes, read_linear
 from multimargin.models.parameters import read_parameters, write_parameters
 from multimargin.models.tree import Reader, Writer
-from multimargin.models.vectors import read_csr, read_vector, write_csr, write_vector
+from multimargin.models.vectors import read_csr, read_vector, write_csr
 from multimargin.problems.formulations import FORMULATIONS, n_lanes
 
-_CERTIFICATE = ("primal_objective_", "dual_objective_", "dual_gap_", "worst_gap_")
 _PATH = ("scores_", "gaps_")  # of LinearSVMCV: folds x values of C
 
 
@@ -37,23 +35,7 @@ _PATH = ("scores_", "gaps_")  # of LinearSVMCV: folds x values of C
 
 def write_linear_svm(node: Writer, model: LinearSVM, duals: bool) -> None:
     """Store a LinearSVM or LinearSVMCV."""
-    _check_fitted(model, "coef_")
-    model._check()
-    write_parameters(node, model)
-    coef, intercept = np.asarray(model.coef_), np.asarray(model.intercept_)
-    k = len(model.classes_)
-    if coef.shape != (n_lanes(model.formulation, k), model.n_features_in_) or intercept.shape != (len(coef),):
-        raise ValueError(
-            f"coef_ of shape {coef.shape} and intercept_ of shape {intercept.shape} do not belong to "
-            f"formulation={model.formulation!r}, {k} classes and {model.n_features_in_} features: fit the model again"
-        )
-    _check_finite(coef_=coef, intercept_=intercept)
-    _write_shared(node, model, duals)
-    # Feature-major, as they lie in memory: no transposition, neither here nor there.
-    node.array("weights", np.asarray(coef.T, dtype=np.float64))
-    node.array("intercept", np.asarray(intercept, dtype=np.float64))
-    if duals and hasattr(model, "dual_coef_"):
-        _write_duals(node, model)
+    write_linear(node, model, duals)
     if isinstance(model, LinearSVMCV):
         node.value("C", model.C_)
         node.value("best_score", model.best_score_)
@@ -65,7 +47,7 @@ def write_linear_svm(node: Writer, model: LinearSVM, duals: bool) -> None:
 
 def write_kernel_svm(node: Writer, model: KernelSVM, duals: bool) -> None:
     """Store a KernelSVM; its duals are needed to predict, and always there."""
-    _check_fitted(model, "_kernel")
+    check_fitted(model, "_kernel")
     model._check()
     kernel = model._kernel
     if kernel.name == "callable" or callable(model.kernel):
@@ -76,12 +58,12 @@ def write_kernel_svm(node: Writer, model: KernelSVM, duals: bool) -> None:
         )
     write_parameters(node, model)
     vectors = model.support_vectors_
-    _check_finite(
+    check_finite(
         support_vectors_=vectors.data if sp.issparse(vectors) else vectors,
         intercept_=model.intercept_,
         dual_coef_=model.dual_coef_.data,
     )
-    _write_shared(node, model, duals)
+    write_shared(node, model, duals)
     node.value("kernel", [kernel.name, float(kernel.gamma), int(kernel.degree), float(kernel.coef0)])
     node.value("shape_fit", tuple(int(n) for n in model.shape_fit_))
     node.array("intercept", model.intercept_)
@@ -92,57 +74,7 @@ def write_kernel_svm(node: Writer, model: KernelSVM, duals: bool) -> None:
             write_csr(node, "vectors", canonical(vectors))
         else:
             node.array("vectors", vectors)
-    _write_duals(node, model)
-
-
-def _write_shared(node: Writer, model: Any, history: bool) -> None:
-    """What all machines have."""
-    write_vector(node, "classes", model.classes_)
-    node.value("n_features", int(model.n_features_in_))
-    if hasattr(model, "feature_names_in_"):
-        write_vector(node, "feature_names", model.feature_names_in_)
-    node.value("n_iter", int(model.n_iter_))
-    if hasattr(model, "calibration_"):
-        calibration = np.asarray(model.calibration_, dtype=np.float64)
-        _check_finite(calibration_=calibration)
-        if calibration.shape != (N_PARAMETERS,) or (calibration < 0).any():
-            raise ValueError(f"calibration_ must be {N_PARAMETERS} numbers of at least 0: fit the model again")
-        node.array("calibration", calibration)
-    if hasattr(model, "primal_objective_"):
-        node.value("certificate", [float(getattr(model, name)) for name in _CERTIFICATE])
-        node.value("converged", bool(model.converged_))
-    if history and hasattr(model, "history_"):
-        for field in model.history_.dtype.names:
-            write_vector(node, f"history.{field}", np.ascontiguousarray(model.history_[field]))
-
-
-def _write_duals(node: Writer, model: Any) -> None:
-    """Rows of the support only: the others are zero. And what warm starts and label_doubt want to know."""
-    matrix = sp.csr_array(model.dual_coef_)
-    k = len(model.classes_)
-    if matrix.shape[1] != n_lanes(model.formulation, k):
-        raise ValueError(
-            f"dual_coef_ of shape {matrix.shape} does not belong to formulation={model.formulation!r} and {k} classes: "
-            "fit the model again"
-        )
-    formulation, loss, _ = model._dual_problem
-    node.value("problem", [formulation, loss])
-    node.value("n_machines", int(matrix.shape[1]))
-    write_csr(node, "duals", canonical(matrix[model.support_]))
-    node.array("support", model.support_)
-    node.array("caps", model._dual_caps)
-    node.array("labels", model._dual_labels)
-
-
-def _check_fitted(model: Any, attribute: str) -> None:
-    if attribute not in vars(model):
-        raise NotFittedError(f"this {type(model).__name__} is not fitted: there is nothing to save before fit")
-
-
-def _check_finite(**arrays: np.ndarray) -> None:
-    for name, array in arrays.items():
-        if not np.isfinite(array).all():
-            raise ValueError(f"{name} has values that are not finite: fit the model again")
+    write_duals(node, model)
 
 
 # Reading
@@ -245,7 +177,7 @@ def _read_shared(node: Reader, n_features: int, fields: np.dtype) -> dict[str, A
         told = node.value(
             "certificate", list, check=lambda told: len(told) == 4 and all(type(x) is float for x in told)
         )
-        state |= dict(zip(_CERTIFICATE, told, strict=True)) | {"converged_": node.value("converged", bool)}
+        state |= dict(zip(CERTIFICATE, told, strict=True)) | {"converged_": node.value("converged", bool)}
     if node.has("history.epoch.type"):
         epochs = read_vector(node, "history.epoch")
         history = np.empty(len(epochs), dtype=fields)

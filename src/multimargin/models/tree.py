@@ -50,6 +50,7 @@ class Reader:
 
     def __init__(self, path: Any, description: Any, arrays: dict[str, np.ndarray], prefix: str = "") -> None:
         self.path, self._arrays, self._prefix = path, arrays, prefix
+        self._description = description
         where = prefix.rstrip(".") or "the model"
         if not isinstance(description, dict) or not set(description) <= {"kind", "values", "nodes"}:
             raise refuse(path, f"the description of {where} must have kind, values and nodes")
@@ -58,6 +59,10 @@ class Reader:
         if not isinstance(kind, str) or not isinstance(values, dict) or not isinstance(nodes, dict):
             raise refuse(path, f"kind, values and nodes of {where} must be a string and two objects")
         self.kind, self._values, self._nodes = kind, dict(values), dict(nodes)
+
+    def copy(self) -> Reader:
+        """The same node, with all that it had, for a reader who may not go through with it."""
+        return Reader(self.path, self._description, dict(self._arrays), self._prefix)
 
     def wrong(self, what: str) -> ModelFormatError:
         """The error for something in this node."""
