@@ -24,7 +24,7 @@ CASES = [
     ("train no_labels.npz m", 1, "no_labels.npz: has no labels (array y)"),
     ("train short.npz m", 1, "short.npz: X has 4 rows, y has 3 labels"),
     ("train objects.npz m", 1, "objects.npz", "array 'y' holds Python objects"),
-    ("train nan.npz m", 1, "nan.npz: Input X contains NaN"),
+    ("train nan.npz m", 1, "nan.npz: X holds nan, which is not finite, in row 0, column 0"),
     ("train text.npz m", 1, "text.npz: is no .npz file of numbers"),
     ("train broken.npz m", 1, "broken.npz", "CSR"),
     ("train @letters m", 1, "there is no bundled data set 'letters'; there are digits, iris"),

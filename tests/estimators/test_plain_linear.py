@@ -62,8 +62,10 @@ def test_words_when_it_does_not_converge():
 def test_bad_rows_are_refused():
     broken = X.copy()
     broken[3, 4] = np.nan
-    with pytest.raises(ValueError, match="not finite"):
+    with pytest.raises(ValueError, match="X holds nan, which is not finite, in row 3, column 4"):
         PlainLinearSVM().fit(broken, Y)
+    with pytest.raises(ValueError, match="in row 3, column 4"):
+        PlainLinearSVM().fit(sp.csr_array(broken), Y)
     with pytest.raises(ValueError, match="only one class"):
         PlainLinearSVM().fit(X, np.zeros(len(X)))
     with pytest.raises(ValueError, match="rows of 64 features"):

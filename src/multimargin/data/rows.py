@@ -74,8 +74,14 @@ def checked(X: Any, n_features: int | None = None) -> Any:
         raise ValueError(f"X has the shape {X.shape}, but the model expects {expected}")
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
-    if not np.isfinite(X.data if sparse else X).all():
-        raise ValueError("X has values that are not finite")
+    values = X.data if sparse else X
+    if not np.isfinite(values).all():
+        at = int(np.flatnonzero(~np.isfinite(values.ravel()))[0])
+        if sparse:
+            row, column = int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
+        else:
+            row, column = divmod(at, X.shape[1])
+        raise ValueError(f"X holds {values.ravel()[at]}, which is not finite, in row {row}, column {column}")
     return X
 
 
