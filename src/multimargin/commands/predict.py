@@ -53,6 +53,8 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     if args.proba and getattr(machine, "calibration_", None) is None:
         raise UsageError(f"--proba: {args.model} has no probabilities; train it with --probability")
     data = _read(args, terminal, columns, None if columns is not None else n_features_of(model))
+    if hasattr(data.X, "to_scipy") and hasattr(model, "get_params"):  # an estimator, which is not light
+        data.X = data.X.to_scipy()
     labels, values = _predict(model, machine, data, args)
     accuracy, remark = _accuracy(labels, data.y, machine.classes_)
 
