@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -127,6 +127,14 @@ class Algorithm(Protocol):
         """Write the weights to certify into ``out``, which holds V; False leaves V itself."""
 
 
+@runtime_checkable
+class ImpliesDuals(Protocol):
+    """An algorithm whose duals are not in the machine's blocks as it goes: it writes them when they are asked for."""
+
+    def imply_duals(self, machine: Machine) -> None:
+        """The machine's duals <- feasible ones for the weights so far."""
+
+
 class Cancelled(Exception):
     """The loop was interrupted while another thread was certifying."""
 
@@ -242,6 +250,8 @@ class Machine:
 
     def certify(self) -> Certificate:
         """Certify the algorithm's candidate. The best candidate and the best dual value seen certify together."""
+        if isinstance(self.algorithm, ImpliesDuals):
+            self.algorithm.imply_duals(self)
         before = self.certificate
         if before is not None and before.weights.array.nbytes > _LARGE:
             self.certificate = before = None  # rather no model for a moment than two of them in memory

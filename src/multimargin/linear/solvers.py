@@ -37,4 +37,10 @@ SOLVERS = {
     "sdm": Solver("sdm", "SequentialDual", stoppings=("gap", "violation"), options=_SDM_OPTIONS),
     "accelerated_sdm": Solver("sdm", "AcceleratedSequentialDual", stoppings=("gap", "violation"), options=_SDM_OPTIONS),
     "newton": Solver("newton", "Newton"),
+    "cutting_plane": Solver(
+        "cutting_plane",
+        "CuttingPlane",
+        formulations=("crammer_singer", "one_vs_rest", "one_vs_one", "dag"),
+        losses=("hinge",),
+    ),
 }

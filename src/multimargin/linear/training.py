@@ -164,8 +164,8 @@ def train(request: Request) -> Trained:
 
 
 def _blas_threads(request: Request) -> Any:
-    """Newton's method calls BLAS: it gets the threads that the user gave, no more."""
-    if request.solver != "newton":
+    """Solvers that call BLAS get the threads that the user gave, no more."""
+    if request.solver not in ("newton", "cutting_plane"):
         return nullcontext()
     from multimargin.linear.blas import blas_threads
 
