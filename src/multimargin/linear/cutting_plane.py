@@ -6,9 +6,12 @@ class. A cut is one of them: with the duals alpha^t of the assignment, C_i at th
 
     R(w) >= b_t - a_t.w,   a_t = sum_i alpha^t_i x_i,   b_t = sum_i C_i [a wrong class is assigned].
 
-A pass over the examples finds the cut that is tight at w. The master problem min 1/2 ||w||^2 + max(0, max_t b_t - a_t.w)
-then gives the next w, w = sum_t lambda_t a_t by its dual (master_problem.py). So alpha = sum_t lambda_t alpha^t is
-feasible and has w as its sum of rows: the master's value is the dual value of w, and the next pass gives its primal value.
+A pass over the examples finds the cut that is tight at w. The master problem
+
+    min_w 1/2 ||w||^2 + max(0, max_t b_t - a_t.w)
+
+then gives the next w: sum_t lambda_t a_t, by its dual (master_problem.py). So alpha = sum_t lambda_t alpha^t is
+feasible and w its sum of rows: the master's value is the dual value of w, and the next pass gives its primal value.
 
 The lanes of one-vs-rest are problems of their own, each with its cuts and its master; they share the passes.
 """
@@ -22,6 +25,7 @@ import numpy as np
 
 from multimargin import _core
 from multimargin.data.rows import as_rows
+from multimargin.linear.assignments import InsideMargins, WorstClasses
 from multimargin.linear.machine import BUDGET, Examples, Machine, PassRecord, Settings
 from multimargin.linear.master_problem import solve_master
 
@@ -29,7 +33,7 @@ _IDLE = 20  # masters that a cut may have no weight in before it is dropped
 _STALLED = 10  # masters in a row that do not raise the dual value: float64 is exhausted
 _RAISED = 1e-14
 _TINY = 1e-300
-# What steps cost beside multiply-adds of a pass: vectors that come from memory, a master, least squares of n cuts (n^3).
+# What steps cost, in multiply-adds of a pass: vectors that come from memory, a master, least squares of n cuts (n^3).
 _COST_OF_VECTOR, _COST_OF_MASTER, _COST_OF_SQUARES = 4.0, 1e6, 10.0
 
 
@@ -55,9 +59,9 @@ class Bundle:
         self.here = self.best = np.inf  # primal values: of w, the lowest
         self.stalled = 0
 
-    def observe(self, gradient: np.ndarray, offset: float) -> bool:
-        """What the cut at w says of w: its primal value; whether it is the best so far."""
-        self.here = 0.5 * float(self.w @ self.w) + offset - float(gradient @ self.w)
+    def observe(self, cut: Cut) -> bool:
+        """What the cut at w says of w, its primal value; whether it is the lowest so far."""
+        self.here = 0.5 * float(self.w @ self.w) + cut.offset - float(cut.gradient @ self.w)
         better = self.here < self.best
         self.best = min(self.here, self.best)
         return better
@@ -87,6 +91,16 @@ class Bundle:
         self.cuts = [self.cuts[t] for t in kept]
         self.gram = self.gram[np.ix_(kept, kept)]
 
+    def weighted(self) -> Iterator[tuple[float, np.ndarray]]:
+        """Assignments with their weights."""
+        for cut in self.cuts:
+            if cut.weight > 0 and cut.assignment is not None:
+                yield cut.weight, cut.assignment
+
+    @property
+    def weight_of_beginning(self) -> float:
+        return sum(cut.weight for cut in self.cuts if cut.assignment is None)
+
 
 class CuttingPlane:
     """Passes that find the next cut of every problem of one machine."""
@@ -105,20 +119,20 @@ class CuttingPlane:
     def start(self, machine: Machine, *, warm: bool) -> None:
         """Prepare the bundles, with the machine's duals as the first cut when it has any."""
         problem, examples = machine.problem, machine.examples
+        lanes, label, cap = problem.lanes, examples.label, examples.cap
         self.weights = machine.new_weights(single_precision=False)
         self.best = machine.new_weights(single_precision=False)
-        self.label, self.cap = examples.label, examples.cap
-        self.own = np.flatnonzero(self.label >= 0)  # examples that have a lane
         self.rows, self.row = _scored_rows(examples)
-        (self.block,) = machine.blocks
-        self.assigned = _core.Block(  # its duals are those of the cut that is being made
-            examples.rows, problem.policy, False, problem.lanes, examples.row, self.label, self.cap, examples.norm, False, 0
+        self.assignments = (InsideMargins if problem.separable else WorstClasses)(label, cap, lanes)
+        # Its duals are those of the cuts that are being made; the machine's are written when they are asked for.
+        self.cut = _core.Block(
+            examples.rows, problem.policy, False, lanes, examples.row, label, cap, examples.norm, False, machine.seed
         )
-        # Columns of W that are one problem.
-        width = 1 if problem.separable else problem.lanes
-        self.columns = [slice(m, m + width) for m in range(0, problem.lanes, width)]
+        width = lanes // problem.n_parts
+        self.columns = [slice(m, m + width) for m in range(0, lanes, width)]  # of W, by part
         self.bundles = [Bundle(width * machine.n_weights) for _ in self.columns]
-        self.began = self.block.alpha[:, : problem.lanes].copy() if warm else None
+        (self.block,) = machine.blocks
+        self.began = self.block.alpha[:, :lanes].copy() if warm else None
         self.work = self._iterate(machine)
 
     def advance(self, machine: Machine, max_epochs: float) -> list[PassRecord]:
@@ -134,32 +148,57 @@ class CuttingPlane:
     def _iterate(self, machine: Machine) -> Iterator[float]:
         """The method, in steps that yield their cost in multiply-adds."""
         if self.began is not None:
-            machine.rebuild(self.weights)
-            offset = np.abs(self.began).sum(axis=0)  # of joint lanes: the label's dual is the sum of the others
-            for part, bundle in enumerate(self.bundles):
-                here = offset[part] if machine.problem.separable else 0.5 * offset.sum()
-                yield from bundle.add(Cut(self.weights.array[:, self.columns[part]].flatten(), float(here), None))
-                self._move(part)
-            self.best.array[:] = self.weights.array
+            yield from self._begin(machine)
+        share = machine.examples.constant / len(self.bundles)
         while True:
-            gradient, offset, assignment = yield from self._find_cuts(machine)
-            share = machine.examples.constant / len(self.bundles)
-            gaps = np.zeros(len(self.bundles))
-            vectors = [gradient.array[:, columns].flatten() for columns in self.columns]
-            for part, bundle in enumerate(self.bundles):
-                if bundle.observe(vectors[part], offset[part]):
-                    self.best.array[:, self.columns[part]] = self.weights.array[:, self.columns[part]]
+            gradient = machine.new_weights(single_precision=False)
+            offset = np.zeros(len(self.bundles))
+            for block, begin, end in machine.slices():
+                offset += self._choose(begin, end)
+                self.cut.accumulate(gradient, begin, end)
+                yield 2 * block.cost_of_pass * (end - begin) / block.n_examples
+            cuts = [
+                Cut(gradient.array[:, columns].flatten(), float(b), chosen)
+                for columns, b, chosen in zip(self.columns, offset, self.assignments.chosen(), strict=True)
+            ]
+            gaps = np.zeros(len(cuts))
+            for part, (bundle, cut, columns) in enumerate(zip(self.bundles, cuts, self.columns, strict=True)):
+                if bundle.observe(cut):
+                    self.best.array[:, columns] = self.weights.array[:, columns]
                 gaps[part] = (bundle.best - bundle.dual) / max(bundle.best + share, _TINY)
             self._record(machine, float(gaps.max()))
-            open_parts = np.flatnonzero(gaps > self.target)
-            if not self.done and all(self.bundles[part].stalled >= _STALLED for part in open_parts):
-                self.done = True  # though not converged: nothing more to gain
-            for part in open_parts:
-                yield from self.bundles[part].add(Cut(vectors[part], float(offset[part]), assignment[part]))
-                self._move(part)
+            unfinished = np.flatnonzero(gaps > self.target).tolist()
+            if all(self.bundles[part].stalled >= _STALLED for part in unfinished):
+                self.done = self.done or bool(unfinished)
+            for part in unfinished:
+                yield from self._take(part, cuts[part])
+
+    def _begin(self, machine: Machine) -> Iterator[float]:
+        """The duals that there are become the first cut."""
+        assert self.began is not None
+        machine.rebuild(self.weights)
+        offset = np.abs(self.began).sum(axis=0)
+        if not machine.problem.separable:  # the label's dual is the sum of the others
+            offset = 0.5 * offset.sum(keepdims=True)
+        for part, columns in enumerate(self.columns):
+            yield from self._take(part, Cut(self.weights.array[:, columns].flatten(), float(offset[part]), None))
+        self.best.array[:] = self.weights.array
+
+    def _choose(self, begin: int, end: int) -> np.ndarray:
+        """The assignments of examples begin..end with the largest loss; their offsets."""
+        row, duals = self.row[begin:end], self.cut.alpha[begin:end, : self.weights.lanes]
+        scores = np.empty((row[-1] + 1 - row[0], self.weights.lanes))
+        self.rows.scores(self.weights.array, scores, int(row[0]))
+        return self.assignments.choose(begin, end, scores[row - row[0]], duals)
+
+    def _take(self, part: int, cut: Cut) -> Iterator[float]:
+        """A cut for a bundle; W <- its next w."""
+        yield from self.bundles[part].add(cut)
+        here = self.weights.array[:, self.columns[part]]
+        here[:] = self.bundles[part].w.reshape(here.shape)
 
     def _record(self, machine: Machine, gap: float) -> None:
-        """The record of a pass; a certificate when the target is met."""
+        """The record of a pass; with a certificate, when the target is met."""
         constant, scale = machine.examples.constant, machine.problem.objective_scale
         primal = scale * (sum(bundle.best for bundle in self.bundles) + constant)
         dual = scale * (sum(bundle.dual for bundle in self.bundles) + constant)
@@ -167,83 +206,19 @@ class CuttingPlane:
             certified = machine.certify()
             self.done = self.converged = certified.worst_gap <= self.tol
             primal, dual = certified.primal, certified.dual
-            self.target *= 0.5  # if it failed, for rounding
-        # By how much the mean loss exceeds the cuts' maximum, in margins: what SVMperf stops by.
-        violation = max(bundle.here - bundle.dual for bundle in self.bundles) / float(self.cap.sum())
+            self.target *= 0.5  # for another time, if rounding made it fail
+        # By how much the mean loss exceeds what the cuts know of it, in margins: SVMperf's criterion.
+        violation = max(bundle.here - bundle.dual for bundle in self.bundles) / float(machine.examples.cap.sum())
         total = max(primal - dual, 0.0) / max(abs(primal), _TINY)
-        self.records.append(
-            PassRecord(violation, machine.examples.n, self.name, primal=primal, dual=dual, gap=total, estimate=gap)
-        )
-
-    def _move(self, part: int) -> None:
-        """W <- the bundle's w."""
-        columns = self.columns[part]
-        self.weights.array[:, columns] = self.bundles[part].w.reshape(-1, columns.stop - columns.start)
-
-    def _find_cuts(self, machine: Machine) -> Iterator[float]:
-        """A pass: gradients, offsets and assignments of the cuts at W, by part."""
-        problem, n = machine.problem, machine.examples.n
-        gradient = machine.new_weights(single_precision=False)
-        offset = np.zeros(len(self.bundles))
-        wrong = np.empty((problem.lanes, n), dtype=bool) if problem.separable else None
-        chosen = np.empty((1, n), dtype=np.min_scalar_type(problem.lanes - 1))
-        for _, begin, end in machine.slices():
-            here, cap = slice(begin, end), self.cap[begin:end]
-            scores = self._scores(problem.lanes, begin, end)
-            duals = self.assigned.alpha[here, : problem.lanes]
-            if wrong is not None:
-                sign = self._signs(problem.lanes, begin, end)
-                inside = sign * scores < 1
-                duals[:] = np.where(inside, sign * cap[:, None], 0.0)
-                wrong[:, here] = inside.T
-                offset += cap @ inside
-            else:
-                label, every = self.label[here], np.arange(end - begin)
-                scores[every, label] -= 1
-                chosen[0, here] = worst = scores.argmax(axis=1)
-                duals[:] = 0.0
-                duals[every, label] = cap
-                duals[every, worst] -= cap
-                offset += cap[worst != label].sum()
-            self.assigned.accumulate(gradient, begin, end)
-            yield 2 * machine.cost_of_pass * (end - begin) / n
-        return gradient, offset, chosen if wrong is None else np.packbits(wrong, axis=1)
-
-    def _scores(self, lanes: int, begin: int, end: int) -> np.ndarray:
-        row = self.row[begin:end]
-        scores = np.empty((row[-1] + 1 - row[0], lanes))
-        self.rows.scores(self.weights.array, scores, int(row[0]))
-        return scores if len(scores) == len(row) else scores[row - row[0]]
-
-    def _signs(self, lanes: int, begin: int, end: int) -> np.ndarray:
-        """+1 in the label's lane, else -1."""
-        sign = np.full((end - begin, lanes), -1.0)
-        own = self.own[np.searchsorted(self.own, begin) : np.searchsorted(self.own, end)]
-        sign[own - begin, self.label[own]] = 1.0
-        return sign
+        self.records.append(PassRecord(violation, machine.examples.n, self.name, primal, dual, total, gap))
 
     def imply_duals(self, machine: Machine) -> None:
         """alpha <- sum of lambda_t alpha^t."""
-        lanes, n, cap = machine.problem.lanes, machine.examples.n, self.cap
-        alpha, every = self.block.alpha[:, :lanes], np.arange(n)
-        if self.began is None:
-            alpha[:] = 0.0
-        else:
-            alpha[:] = self.began * [sum(c.weight for c in b.cuts if c.assignment is None) for b in self.bundles]
-        if machine.problem.separable:
-            sign = self._signs(lanes, 0, n)
-            for m, bundle in enumerate(self.bundles):
-                share = np.zeros(n)
-                for cut in bundle.cuts:
-                    if cut.weight > 0 and cut.assignment is not None:
-                        share += cut.weight * np.unpackbits(cut.assignment, count=n)
-                alpha[:, m] += sign[:, m] * cap * share
-            return
-        for cut in self.bundles[0].cuts:
-            if cut.weight > 0 and cut.assignment is not None:
-                alpha[every, cut.assignment] -= cut.weight * cap
-        alpha[every, self.label] = 0.0
-        alpha[every, self.label] = -alpha.sum(axis=1)
+        alpha = self.block.alpha[:, : self.weights.lanes]
+        alpha[:] = 0.0
+        if self.began is not None:
+            alpha += self.began * [bundle.weight_of_beginning for bundle in self.bundles]
+        self.assignments.combine([bundle.weighted() for bundle in self.bundles], alpha)
 
     def candidate(self, out: _core.Weights) -> bool:
         out.array[:] = self.best.array

@@ -2,8 +2,8 @@
 
     max  b.lambda - 1/2 lambda' G lambda,   lambda >= 0,   sum lambda <= 1
 
-With a variable for the slack of the sum, which has neither curvature nor offset, the sum is 1, and with G = R'R the method
-of multipliers (Hestenes 1969) makes of it the least squares problems, for the multiplier xi of the sum,
+With a variable for the slack of the sum, which has neither curvature nor offset, the sum is 1, and with G = R'R the
+method of multipliers (Hestenes 1969) makes of it the least squares problems, for the multiplier xi of the sum,
 
     min  1/2 ||R lambda - R^-T b||^2 + 1/2 (rho sum lambda - (rho - xi / rho))^2,   lambda >= 0,
     xi <- xi + rho^2 (sum lambda - 1).
