@@ -32,6 +32,7 @@ INSTANCES = [LinearSVM(formulation, loss, **TIGHT[loss]) for formulation in FORM
         {"solver": "sdm"},
         {"solver": "accelerated_sdm"},
         {"solver": "newton"},
+        {"solver": "cutting_plane"},
         {"intercept_scaling": 0.5},
         {"solver_options": {"restricted_step": False}},
         {"shrinking": False, "cooling": False},

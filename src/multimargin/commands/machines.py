@@ -23,7 +23,7 @@ _SHARED = (
     "n_jobs",
 )
 _OF_KERNELS = ("kernel", "gamma", "degree", "coef0", "cache_mb")
-_LINEAR_SOLVERS = ("auto", "sdm", "accelerated_sdm", "newton")
+_LINEAR_SOLVERS = ("auto", "sdm", "accelerated_sdm", "newton", "cutting_plane")
 
 
 def machine(args: Any, *, plain: bool = False, **different: Any) -> Any:

@@ -43,9 +43,10 @@ class LinearSVM(LinearMachine, MarginClassifier):
         Squared: ``C_i loss_i^2`` (summed over the terms of the loss).
     C : float
         Weight of the loss against the regulariser.
-    solver : {"auto", "sdm", "accelerated_sdm", "newton"}
+    solver : {"auto", "sdm", "accelerated_sdm", "newton", "cutting_plane"}
         "sdm" is the sequential dual method (for binary machines: dual coordinate descent); "accelerated_sdm"
         wraps it in an accelerated proximal-point loop; "newton" is a second-order method for few features.
+        "cutting_plane" is the papers' rival for the hinge loss, all formulations but weston_watkins.
         "auto" takes newton for few features and rows, else the accelerated loop; sdm for ``stopping="violation"``.
     tol : float
         Target for the relative duality gap or, with ``stopping="violation"``, for the violation of optimality.
