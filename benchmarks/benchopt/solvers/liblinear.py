@@ -18,14 +18,15 @@ class Solver(BaseSolver):
     name = "liblinear"
     requirements = ["pip::liblinear-official"]
     parameters = {"type": [1, 2, 3, 4]}
+    test_config = {"type": 4}
 
     def set_objective(self, X, y, formulation, loss, C):
         self.C = C
         self.problem = problem(y.astype(np.float64), sp.csr_matrix(X), bias=-1)
 
     def skip(self, X, y, formulation, loss, C):
-        solves = SOLVES[self.type]
-        return (False, None) if (formulation, loss) == solves else (True, f"-s {self.type} is {' with '.join(solves)}")
+        solved = SOLVES[self.type]
+        return (formulation, loss) != solved, f"-s {self.type} is {' with '.join(solved)}"
 
     def run(self, tolerance):
         self.model = train(self.problem, parameter(f"-s {self.type} -c {self.C!r} -e {min(tolerance, 1.0)!r} -q"))

@@ -8,13 +8,14 @@ class Solver(BaseSolver):
     name = "lightning"
     install_cmd = "shell"
     install_script = "lightning.sh"
+    test_config = {"objective": {"formulation": "one_vs_rest", "loss": "hinge"}}
 
     def set_objective(self, X, y, formulation, loss, C):
         self.X, self.y = X, y
         self.model = LinearSVC(loss=loss, C=C, max_iter=10**6, random_state=0)
 
     def skip(self, X, y, formulation, loss, C):
-        return (True, "lightning's LinearSVC is one_vs_rest") if formulation != "one_vs_rest" else (False, None)
+        return formulation != "one_vs_rest", "lightning's LinearSVC is one_vs_rest"
 
     def run(self, tolerance):
         self.model.set_params(tol=min(tolerance, 1.0)).fit(self.X, self.y)

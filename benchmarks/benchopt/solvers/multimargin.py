@@ -4,8 +4,9 @@ import warnings
 
 import numpy as np
 from benchopt import BaseSolver
-from multimargin import LinearSVM
 from sklearn.exceptions import ConvergenceWarning
+
+from multimargin import LinearSVM
 
 
 class Solver(BaseSolver):
