@@ -18,6 +18,9 @@ class Solver(BaseSolver):
             loss=loss, C=C, multi_class=multi_class, dual=True, fit_intercept=False, max_iter=10**6, random_state=0
         )
 
+    def skip(self, X, y, formulation, loss, C):
+        return (formulation, loss) == ("crammer_singer", "squared_hinge"), "its crammer_singer has the hinge loss only"
+
     def run(self, tolerance):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)

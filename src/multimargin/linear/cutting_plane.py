@@ -33,8 +33,9 @@ _IDLE = 20  # masters that a cut may have no weight in before it is dropped
 _STALLED = 10  # masters in a row that do not raise the dual value: float64 is exhausted
 _RAISED = 1e-14
 _TINY = 1e-300
-# What steps cost, in multiply-adds of a pass: vectors that come from memory, a master, least squares of n cuts (n^3).
-_COST_OF_VECTOR, _COST_OF_MASTER, _COST_OF_SQUARES = 4.0, 1e6, 10.0
+# What steps cost, in multiply-adds of a pass: visits (scores, assignments, gradient), vectors that come from memory, a
+# master, least squares of n cuts (n^3).
+_COST_OF_VISIT, _COST_OF_VECTOR, _COST_OF_MASTER, _COST_OF_SQUARES = 4.0, 8.0, 1e6, 10.0
 
 
 @dataclass
@@ -156,7 +157,7 @@ class CuttingPlane:
             for block, begin, end in machine.slices():
                 offset += self._choose(begin, end)
                 self.cut.accumulate(gradient, begin, end)
-                yield 2 * block.cost_of_pass * (end - begin) / block.n_examples
+                yield _COST_OF_VISIT * block.cost_of_pass * (end - begin) / block.n_examples
             cuts = [
                 Cut(gradient.array[:, columns].flatten(), float(b), chosen)
                 for columns, b, chosen in zip(self.columns, offset, self.assignments.chosen(), strict=True)
