@@ -19,6 +19,7 @@ from scipy.optimize import nnls
 
 _PENALTY = 1e3  # rho^2, in units of the largest entry of G and b
 _DAMPING = 1e-14  # of G, in units of its largest entry: cuts may depend on one another
+_DAMPING_OF_FLAT = 1e-12  # and of the largest entry of b, beside which G may be nothing
 _SUM = 1e-10  # by which the sum may miss 1; what remains is scaled away
 _ROUNDS = 20
 
@@ -28,7 +29,7 @@ def solve_master(gram: np.ndarray, offset: np.ndarray, slack: float = 0.0) -> tu
     largest = float(gram.diagonal().max())
     if largest <= 0:  # no cut depends on the weights
         return (np.arange(len(offset)) == offset.argmax()) * float(offset.max() > 0), max(float(offset.max()), 0.0)
-    damping = _DAMPING * largest
+    damping = max(_DAMPING * largest, _DAMPING_OF_FLAT * float(np.abs(offset).max()))
     while True:
         try:
             return _solve(cholesky(gram + damping * np.eye(len(offset))), largest, offset, slack)
