@@ -40,25 +40,18 @@ class PrimalCoordinateDescent:
         examples, (block,) = machine.examples, machine.blocks
         self.residual = np.zeros_like(block.alpha)
         self.residual[:, : machine.problem.lanes] = 1.0
-        if warm:
-            machine.rebuild(self.weights)
-            self._subtract_scores(machine)
         columns = _columns(examples)
         self.columns = as_rows(columns, many_passes=True)
+        if warm:
+            machine.rebuild(self.weights)
+            sign = np.where(examples.label[:, None] == np.arange(machine.problem.lanes), 1.0, -1.0)
+            self.residual[:, : machine.problem.lanes] -= sign * (columns.T @ self.weights.array)[:, : sign.shape[1]]
         per_column = np.diff(columns.indptr) if sp.issparse(columns) else np.count_nonzero(columns, axis=1)
         self.cost = 4.0 * (per_column + 1) * self.residual.shape[1]
         self.largest_gradient = float(np.sqrt(np.sum(examples.cap**2 * examples.norm)))
         self.random = np.random.default_rng(machine.seed)
         self.n_passes = 0
         self._begin_pass()
-
-    def _subtract_scores(self, machine: Machine) -> None:
-        """residual <- 1 - z s."""
-        examples, lanes = machine.examples, machine.problem.lanes
-        scores = np.empty((examples.rows.n_rows, lanes))
-        examples.rows.scores(self.weights.array, scores, 0)
-        sign = np.where(examples.label[:, None] == np.arange(lanes), 1.0, -1.0)
-        self.residual[:, :lanes] -= sign * scores[examples.row]
 
     def _begin_pass(self) -> None:
         self.order = self.random.permutation(len(self.cost)).astype(np.int32)
@@ -68,6 +61,10 @@ class PrimalCoordinateDescent:
         self.steepest = 0.0
 
     def advance(self, machine: Machine, max_epochs: float) -> list[PassRecord]:
+        if machine.examples.n == 0:
+            machine.certify()
+            self.done = self.converged = True
+            return []
         records: list[PassRecord] = []
         budget = BUDGET
         while budget > 0 and len(records) < max_epochs and not self.done:
