@@ -11,7 +11,8 @@ constexpr double kAccept = 1e-4;             // least share of the promised decr
 constexpr double kPoor = 0.25, kGood = 0.75; // eta_1, eta_2
 constexpr double kShrink = 0.25, kHalve = 0.5, kGrow = 4; // sigma_1, sigma_2, sigma_3
 constexpr double kNoise = 1e-11;             // relative to P: smaller promises are judged by the gradient
-constexpr double kCostOfWeight = 8;          // of a phase over the weights, in multiply-adds an entry
+constexpr double kCostOfWeight = 4;          // of a phase over the weights, in multiply-adds an entry
+constexpr Index kTogether = 64;              // features whose weights the lanes go through before the next
 } // namespace
 
 Tron::Tron(Block &block, Weights &weights, double tolerance)
@@ -43,7 +44,10 @@ std::vector<Tron::Record> Tron::run(double budget, Index max_passes) {
     const double cost = phase_cost(), affordable = budget / cost + 1;
     const Index left = phase_size() - cursor_;
     const Index count = affordable < static_cast<double>(left) ? static_cast<Index>(affordable) : left;
-    work(cursor_, cursor_ + count);
+    if (phase_ == Phase::pass) pass(cursor_, cursor_ + count);
+    else
+      for (Index begin = cursor_, end = cursor_ + count; begin < end; begin += kTogether)
+        update(begin, std::min(end, begin + kTogether));
     cursor_ += count;
     budget -= static_cast<double>(count) * cost;
     if (cursor_ == phase_size()) end_phase(records);
@@ -51,22 +55,23 @@ std::vector<Tron::Record> Tron::run(double budget, Index max_passes) {
   return records;
 }
 
-void Tron::work(Index begin, Index end) {
-  if (phase_ == Phase::pass) {
-    std::vector<std::int32_t> lane;
-    std::vector<unsigned char> evaluates;
-    std::vector<double> loss;
-    for (const Lane &one : live_) {
-      lane.push_back(one.lane);
-      evaluates.push_back(one.evaluates);
-      loss.push_back(one.loss);
-    }
-    block_.respond({lane.data(), evaluates.data(), static_cast<Index>(live_.size()), stride_, query_.data(),
-                    out_.data(), loss.data(), &visited_},
-                   begin, end);
-    for (std::size_t c = 0; c < live_.size(); ++c) live_[c].loss = loss[c];
-    return;
+void Tron::pass(Index begin, Index end) {
+  std::vector<std::int32_t> lane;
+  std::vector<unsigned char> evaluates;
+  std::vector<double> loss;
+  for (const Lane &one : live_) {
+    lane.push_back(one.lane);
+    evaluates.push_back(one.evaluates);
+    loss.push_back(one.loss);
   }
+  block_.respond({lane.data(), evaluates.data(), static_cast<Index>(live_.size()), stride_, query_.data(), out_.data(),
+                  loss.data(), &visited_},
+                 begin, end);
+  for (std::size_t c = 0; c < live_.size(); ++c) live_[c].loss = loss[c];
+}
+
+// The work of the other phases on features [begin, end).
+void Tron::update(Index begin, Index end) {
   double *const W = static_cast<double *>(weights_.data());
   for (std::size_t c = 0; c < live_.size(); ++c) {
     Lane &lane = live_[c];

@@ -52,7 +52,8 @@ private:
   };
   enum class Phase : int { pass, sum, move, turn };
 
-  void work(Index begin, Index end);
+  void pass(Index begin, Index end);
+  void update(Index begin, Index end);
   void end_phase(std::vector<Record> &records);
   void judge_evaluation(Lane &lane) const;
   void plan_move(Lane &lane) const;

@@ -89,8 +89,8 @@ class LinearSVM(MarginClassifier):
     break_ties : bool
         For one_vs_one: break ties of votes by confidence instead of by index.
     solver_options : dict or None
-        Of sdm and accelerated_sdm. ``permutation`` (True): visit in random order. ``restricted_step`` (True): step only on the classes that
-        matter to an example and store only non-zero duals; False steps on all, with dense duals.
+        Of sdm and accelerated_sdm. ``permutation`` (True): visit in random order. ``restricted_step`` (True): step only
+        on the classes that matter to an example and store only non-zero duals; False steps on all, with dense duals.
 
     Attributes
     ----------
