@@ -236,7 +236,10 @@ def add_machine_options(parser: Parser, *, formulation: bool = True, C: bool = T
     group = parser.add_argument_group("training")
     if formulation:
         group.add_argument(
-            "--solver", choices=SOLVERS, metavar="NAME", help=f"{', '.join(SOLVERS[:-2])}; kernels: block, decomposition"
+            "--solver",
+            choices=SOLVERS,
+            metavar="NAME",
+            help=f"{', '.join(SOLVERS[:-2])}; kernels: block, decomposition",
         )
     group.add_argument("--tol", type=positive, default=1e-3, help="relative duality gap to reach (default: 0.001)")
     group.add_argument(

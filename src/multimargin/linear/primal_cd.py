@@ -71,9 +71,7 @@ class PrimalCoordinateDescent:
             before = self.ends[self.cursor - 1] if self.cursor else 0.0
             end = max(self.cursor + 1, int(np.searchsorted(self.ends, before + budget)))
             features = self.order[self.cursor : end]
-            squares, steepest = _core.descend(
-                machine.blocks[0], self.weights, self.columns, self.residual, features
-            )
+            squares, steepest = _core.descend(machine.blocks[0], self.weights, self.columns, self.residual, features)
             self.cursor += len(features)
             self.squared_gradient += squares
             self.steepest = max(self.steepest, steepest)
