@@ -96,10 +96,8 @@ def test_a_weight_of_two_is_the_row_twice(solver, formulation):
     weight = np.where(np.arange(len(y)) % 3, 1.0, 2.0)
     weight[11] = 0
     twice = np.repeat(np.arange(len(y)), weight.astype(int))
-    weighted, repeated = (
-        fit(X, y, solver, formulation, sample_weight=weight),
-        fit(X[twice], y[twice], solver, formulation),
-    )
+    weighted = fit(X, y, solver, formulation, sample_weight=weight)
+    repeated = fit(X[twice], y[twice], solver, formulation)
     assert weighted.primal_objective_ == pytest.approx(repeated.primal_objective_, rel=1e-6)
     np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-3)
 

@@ -1,8 +1,8 @@
 """Trust-region Newton for the squared hinge (Lin, Weng and Keerthi 2008): LIBLINEAR's ``-s 2`` as paper 001 has it.
 
-The core does the passes (src/core/tron.hpp). Every w implies a feasible dual point whose gap is half the squared norm of
-the gradient (src/core/primal_loops.hpp), so each record of the history is certified; here the last one is certified
-anew, from the duals, like that of any other solver.
+The core does the passes (src/core/tron.hpp). Every w implies a feasible dual point whose gap is half the squared norm
+of the gradient (src/core/primal_loops.hpp), so each record of the history is certified; the last one is certified anew,
+from the duals, like that of any other solver.
 """
 
 from __future__ import annotations
