@@ -33,8 +33,8 @@ Index Tron::phase_size() const { return phase_ == Phase::pass ? block_.n_example
 double Tron::phase_cost() const {
   const double lanes = static_cast<double>(stride_);
   if (phase_ != Phase::pass) return kCostOfWeight * lanes;
-  // scores, and what is added
-  return 2 * block_.cost_of_pass() / static_cast<double>(block_.n_examples()) * lanes /
+  // scores, and twice as much for what is added to weights that come from far
+  return 3 * block_.cost_of_pass() / static_cast<double>(block_.n_examples()) * lanes /
          static_cast<double>(block_.alpha_stride());
 }
 

@@ -19,6 +19,7 @@ from multimargin.linear.machine import BUDGET, Certificate, Examples, Machine, P
 # The gradient is seen feature by feature before its step, so half its square, the gap, is estimated too high.
 _PROMISING = 4.0
 _CERTIFY_EVERY = 25  # passes
+_COST = 8.0  # of an entry of X and a lane, in multiply-adds: it is read, and the residual moves
 _STALLED = 1e-15  # entries of the gradient, relative to those that a loss can cause, that are rounding
 
 
@@ -47,7 +48,7 @@ class PrimalCoordinateDescent:
             sign = np.where(examples.label[:, None] == np.arange(machine.problem.lanes), 1.0, -1.0)
             self.residual[:, : machine.problem.lanes] -= sign * (columns.T @ self.weights.array)[:, : sign.shape[1]]
         per_column = np.diff(columns.indptr) if sp.issparse(columns) else np.count_nonzero(columns, axis=1)
-        self.cost = 4.0 * (per_column + 1) * self.residual.shape[1]
+        self.cost = _COST * (per_column + 1) * self.residual.shape[1]
         self.largest_gradient = float(np.sqrt(np.sum(examples.cap**2 * examples.norm)))
         self.random = np.random.default_rng(machine.seed)
         self.n_passes = 0
