@@ -4,6 +4,7 @@
 //   dual          -alpha [+ alpha^2 / (4 C)],   0 <= alpha <= U,  U = C (hinge) or infinity (squared)
 //   stored        a = z alpha, so that w = sum a x
 //   step          alpha' = clip(alpha - G / (A + D), 0, U),  G = z s - 1 + D alpha,  D = 0 or 1/(2C)
+//   implied       alpha = 2 C max(0, b),  b = 1 - z s: the dual that scores imply (squared; see primal_loops.hpp)
 //
 // The lane formulas are templates: four lanes at a time, or one plain double for the label's lane and
 // for binary machines.
@@ -23,6 +24,12 @@ template <bool Squared> struct OneVsRest {
 
   template <class T> static T lane_dual(T alpha, double cap) {
     return Squared ? alpha * (alpha / (4 * cap) - 1) : -alpha;
+  }
+
+  template <class T> static T implied_dual(T residual, double cap)
+    requires Squared
+  {
+    return 2 * cap * larger(residual, T{});
   }
 
   template <class T> struct LaneStep {

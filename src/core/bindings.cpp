@@ -116,20 +116,6 @@ nb::ndarray<nb::numpy, double> squared_norms(const PyRows &self) {
   return owned_array(std::move(out));
 }
 
-// Every part that a block and weights must agree on.
-void check_pair(const mm::Block &block, const mm::Weights &weights, const mm::Rows &rows) {
-  if (weights.lanes() != block.problem().lanes) throw nb::value_error("block and weights differ in lanes");
-  if (weights.n_rows() != rows.n_features + (rows.intercept != 0 ? 1 : 0))
-    throw nb::value_error("block and weights differ in features");
-}
-
-// A block with the rows it reads kept alive.
-struct PyBlock {
-  nb::object rows_owner;
-  const mm::Rows *rows;
-  std::unique_ptr<mm::Block> block;
-};
-
 struct PyPasses {
   std::vector<nb::object> blocks;
   mm::Passes passes;
@@ -140,6 +126,12 @@ void check_range(Index begin, Index end, Index size) {
 }
 
 } // namespace
+
+void check_pair(const mm::Block &block, const mm::Weights &weights, const mm::Rows &rows) {
+  if (weights.lanes() != block.problem().lanes) throw nb::value_error("block and weights differ in lanes");
+  if (weights.n_rows() != rows.n_features + (rows.intercept != 0 ? 1 : 0))
+    throw nb::value_error("block and weights differ in features");
+}
 
 mm::Formulation formulation_of(const std::string &name) {
   if (name == "crammer_singer") return mm::Formulation::crammer_singer;
@@ -443,4 +435,5 @@ NB_MODULE(_core, m) {
           "weights"_a, nb::kw_only(), "tolerance"_a, "certify_below"_a, "budget"_a, "max_epochs"_a, "shrinking"_a,
           "permute"_a, "rest_share"_a = 0.0, "shrunk_effort"_a = 5.0,
           "Work for about a budget of multiply-adds. Returns why it stopped, and a record a finished pass.");
+  define_primal_methods(m);
 }

@@ -5,11 +5,12 @@
 #include <nanobind/ndarray.h>
 
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "kernels.hpp"
+#include "block.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -24,6 +25,15 @@ struct PyRows {
   nb::ndarray<> owners[3];
 };
 
+// A block with the rows it reads kept alive.
+struct PyBlock {
+  nb::object rows_owner;
+  const mm::Rows *rows;
+  std::unique_ptr<mm::Block> block;
+};
+// Every part that a block and weights must agree on.
+void check_pair(const mm::Block &block, const mm::Weights &weights, const mm::Rows &rows);
+
 template <class T>
 nb::ndarray<nb::numpy, T> owned_array(std::vector<T> &&values, std::initializer_list<std::size_t> shape = {}) {
   auto *kept = new std::vector<T>(std::move(values));
@@ -37,4 +47,5 @@ template <class T> std::vector<T> copied(const In<T> &array) { return {array.dat
 mm::Formulation formulation_of(const std::string &name);
 
 void define_kernel_machines(nb::module_ &m);
+void define_primal_methods(nb::module_ &m);
 void define_svmlight(nb::module_ &m);

@@ -56,6 +56,18 @@ public:
   // W += sum alpha x over examples [begin, end).
   void accumulate(const WeightsView &weights, Index begin, Index end) const;
 
+  // The primal methods, on separable lanes with the squared hinge. See Responses.
+  void respond(const Responses &pass, Index begin, Index end) const { kernels().respond(examples(), pass, begin, end); }
+  // alpha <- the duals that residuals (1 - z s, examples x alpha_stride) imply; losses are added by lane.
+  void imply(const double *residual, double *loss) const {
+    kernels().imply(examples(), n_examples(), residual, loss);
+  }
+  // What coordinate descent needs to know of the examples; the rest of it is the caller's.
+  Descent descent() const {
+    return {nullptr, nullptr, nullptr, alpha_stride_, label_.data(), cap_.data(), static_cast<double *>(workspace_.get()),
+            nullptr, nullptr};
+  }
+
   // alpha as CSR over the examples, and back.
   void export_duals(std::vector<std::int64_t> &indptr, std::vector<std::int32_t> &lane,
                     std::vector<double> &value) const;

@@ -33,6 +33,7 @@ template <class F> inline void with_weights(const WeightsView &W, F f) {
 template <class S> struct RowOperations {
   void (*scores)(const Rows &, Index, Index next, const S *, Index stride, double *);
   void (*add)(const Rows &, const Move &, S *, Index stride);
+  void (*add_far)(const Rows &, const Move &, S *, Index stride); // by vectors, to a W that was not scored just before
   void (*scores_of)(const Rows &, Index, const S *, Index stride, const std::int32_t *lanes, Index, double *);
   void (*prefetch)(const Rows &, Index);
 };
@@ -52,6 +53,10 @@ template <class Matrix, class S> struct RowFunctions {
       add_row(row, static_cast<const S *>(move.change), move.changed, move.n_changed, W, stride, r.intercept,
               r.n_features);
   }
+  static void add_far(const Rows &r, const Move &move, S *W, Index stride) {
+    add_row<true>(Matrix::get(r, move.row), static_cast<const S *>(move.change), move.changed, move.n_changed, W,
+                  stride, r.intercept, r.n_features);
+  }
   static void scores_of(const Rows &r, Index i, const S *W, Index stride, const std::int32_t *lanes, Index n,
                         double *out) {
     scores_of_lanes(Matrix::get(r, i), W, stride, r.intercept, r.n_features, lanes, n, out);
@@ -62,7 +67,7 @@ template <class S> inline RowOperations<S> row_operations(const Rows &rows) {
   RowOperations<S> operations{};
   with_matrix(rows, [&]<class Matrix>(Matrix) {
     using F = RowFunctions<Matrix, S>;
-    operations = {F::scores, F::add, F::scores_of, Matrix::prefetch};
+    operations = {F::scores, F::add, F::add_far, F::scores_of, Matrix::prefetch};
   });
   return operations;
 }

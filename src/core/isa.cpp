@@ -3,6 +3,7 @@
 #include "epoch.hpp"
 #include "kernel_functions.hpp"
 #include "kernel_loops.hpp"
+#include "primal_loops.hpp"
 #include "smo_loops.hpp"
 #include "weight_kernels.hpp"
 #include "window_loops.hpp"
@@ -41,6 +42,9 @@ const Kernels &MM_JOIN(kernels_, MM_ISA)() {
        {propose<WestonWatkins<false>>, propose<WestonWatkins<true>>},
        {propose<OneVsRest<false>>, propose<OneVsRest<true>>}},
       accumulate,
+      respond,
+      imply,
+      descend,
       MM_ISA::scores,
       MM_ISA::squared_norms,
       MM_ISA::norms,

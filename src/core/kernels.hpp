@@ -70,6 +70,34 @@ struct PassArgs {
   Index *updates;
 };
 
+// A pass of the trust-region method (tron.hpp): out_m += sum_i c_im x_i, where with s_im = query_m . x_i
+//   lanes that evaluate   c = the dual that s implies, which becomes alpha; their losses are summed
+//   the others            c = 2 C s where alpha is not zero: the generalised Hessian times the query, less the query
+// Columns of query and out are those lanes of the block that `lane` lists.
+struct Responses {
+  const std::int32_t *lane;
+  const unsigned char *evaluates;
+  Index count;                // of lanes
+  Index stride;               // of query and out: the padded count
+  const double *query;
+  double *out, *loss;
+  Index *visited;
+};
+
+// Primal coordinate descent over columns of X (primal_loops.hpp).
+struct Descent {
+  const Rows *columns;        // the transpose of X: an example is a feature here
+  double *W;                  // columns x stride
+  double *residual;           // examples x stride: 1 - z s
+  Index stride;               // padded lanes; the padding of W and residual is zero
+  const std::int32_t *label;
+  const double *cap;
+  double *workspace;          // 5 * stride doubles
+  // results, added to
+  double *squared_gradient;   // by lane, of every feature as it was visited
+  double *steepest;           // maximum
+};
+
 // K(x, z) as a function of x.z, ||x||^2 and ||z||^2, plus a bias.
 struct KernelFunction {
   enum class Kind : int { linear, rbf, poly, sigmoid } kind;
@@ -171,6 +199,9 @@ struct Kernels {
   void (*propose[3][2])(const Examples &, const WeightsView &, Index begin, Index end, double curvature, double *loss,
                         double *dual, double *out);
   void (*accumulate)(const Examples &, const WeightsView &, Index begin, Index end); // W += alpha' x
+  void (*respond)(const Examples &, const Responses &, Index begin, Index end);
+  void (*imply)(const Examples &, Index n_examples, const double *residual, double *loss);
+  void (*descend)(const Descent &, const std::int32_t *features, Index count);
   void (*scores)(const Rows &, const WeightsView &, Index begin, Index end, Index lanes,
                  double *padded_scores, double *out);
   void (*squared_norms)(const Rows &, double *out);

@@ -152,8 +152,9 @@ inline void scores_of_row(const Row row, const Row next, const S *W, Index strid
   }
 }
 
-// W += x c' over the vectors of lanes listed in `changed`; all of them when there are many.
-template <class Row, class S>
+// W += x c' over the vectors of lanes listed in `changed`; all of them when there are many. Far: the rows of W were not
+// touched by the scores just before, and are fetched ahead.
+template <bool Far = false, class Row, class S>
 inline void add_row(const Row row, const S *coef, const Index *changed, Index n_changed, S *W, Index stride,
                     double bias, Index bias_row) {
   using V = typename VectorOf<S>::type;
@@ -173,11 +174,21 @@ inline void add_row(const Row row, const S *coef, const Index *changed, Index n_
   const auto update_all = [&](S x, S *w) __attribute__((always_inline)) {
     for (Index m = 0; m < stride; m += width) store(w + m, load<V>(w + m) + x * load<V>(coef + m));
   };
+  const auto fetch = [&](Index t) __attribute__((always_inline)) {
+    if constexpr (Far && Row::prefetches)
+      if (t + kAhead < row.count) prefetch_lanes(W + row.feature(t + kAhead) * stride, stride);
+  };
   if (2 * n_changed * width >= stride) {
-    for (Index t = 0; t < row.count; ++t) update_all(static_cast<S>(row.value[t]), W + row.feature(t) * stride);
+    for (Index t = 0; t < row.count; ++t) {
+      fetch(t);
+      update_all(static_cast<S>(row.value[t]), W + row.feature(t) * stride);
+    }
     if (bias != 0) update_all(static_cast<S>(bias), W + bias_row * stride);
   } else {
-    for (Index t = 0; t < row.count; ++t) update(static_cast<S>(row.value[t]), W + row.feature(t) * stride);
+    for (Index t = 0; t < row.count; ++t) {
+      fetch(t);
+      update(static_cast<S>(row.value[t]), W + row.feature(t) * stride);
+    }
     if (bias != 0) update(static_cast<S>(bias), W + bias_row * stride);
   }
 }

@@ -43,6 +43,8 @@ INSTANCES = [LinearSVM(formulation, loss, **TIGHT[loss]) for formulation in FORM
         {"probability": True, "formulation": "one_vs_rest", "n_jobs": 2},
     )
 ]
+# The primal methods have no other stopping: the gap of a squared hinge, down to what float64 holds.
+INSTANCES += [LinearSVM("one_vs_rest", "squared_hinge", tol=1e-16, solver=solver) for solver in ("tron", "primal_cd")]
 CROSS_VALIDATED = [
     LinearSVMCV(Cs=[1.0], cv=2, tol=1e-10),
     LinearSVMCV(Cs=[0.5, 1.0], cv=2, tol=1e-10, formulation="one_vs_rest", n_jobs=2),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from multimargin.commands.errors import CommandError, UsageError
+from multimargin.commands.options import KERNEL_SOLVERS, LINEAR_SOLVERS
 
 _SHARED = (
     "loss",
@@ -23,7 +24,6 @@ _SHARED = (
     "n_jobs",
 )
 _OF_KERNELS = ("kernel", "gamma", "degree", "coef0", "cache_mb")
-_LINEAR_SOLVERS = ("auto", "sdm", "accelerated_sdm", "newton", "cutting_plane")
 
 
 def machine(args: Any, *, plain: bool = False, **different: Any) -> Any:
@@ -37,12 +37,10 @@ def machine(args: Any, *, plain: bool = False, **different: Any) -> Any:
         parameters["probability"] = True
     solver = given.get("solver")
     if solver is not None:
-        if kernel and solver in _LINEAR_SOLVERS:
-            raise UsageError(f"--solver {solver} is for linear machines; with --kernel: block, decomposition")
-        if not kernel and solver not in _LINEAR_SOLVERS:
-            raise UsageError(
-                f"--solver {solver} is for kernel machines; without --kernel: {', '.join(_LINEAR_SOLVERS)}"
-            )
+        if kernel and solver in LINEAR_SOLVERS:
+            raise UsageError(f"--solver {solver} is for linear machines; with --kernel: {', '.join(KERNEL_SOLVERS)}")
+        if not kernel and solver not in LINEAR_SOLVERS:
+            raise UsageError(f"--solver {solver} is for kernel machines; without --kernel: {', '.join(LINEAR_SOLVERS)}")
         parameters["solver"] = solver
     if not kernel and given.get("gamma", "scale") != "scale":
         raise UsageError("--gamma is for kernel machines: add --kernel rbf")

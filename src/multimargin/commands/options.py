@@ -14,7 +14,9 @@ from multimargin.commands.liblinear_flags import Bias, Epsilon, SolverType
 FORMULATIONS = ("crammer_singer", "weston_watkins", "one_vs_rest", "one_vs_one", "dag")
 LOSSES = ("hinge", "squared_hinge")
 KERNELS = ("rbf", "linear", "poly", "sigmoid")
-SOLVERS = ("auto", "sdm", "accelerated_sdm", "newton", "cutting_plane", "block", "decomposition")
+LINEAR_SOLVERS = ("auto", "sdm", "accelerated_sdm", "newton", "cutting_plane", "tron", "primal_cd")
+KERNEL_SOLVERS = ("block", "decomposition")
+SOLVERS = (*LINEAR_SOLVERS, *KERNEL_SOLVERS)
 FORMATS = ("svmlight", "npz", "csv", "tsv", "parquet")
 
 DATA_HELP = "svmlight text, .npz, .csv, .tsv, .parquet; or @digits, @iris, which scikit-learn brings along"
@@ -239,7 +241,7 @@ def add_machine_options(parser: Parser, *, formulation: bool = True, C: bool = T
             "--solver",
             choices=SOLVERS,
             metavar="NAME",
-            help=f"{', '.join(SOLVERS[:-2])}; kernels: block, decomposition",
+            help=f"{', '.join(LINEAR_SOLVERS)}; kernels: {', '.join(KERNEL_SOLVERS)}",
         )
     group.add_argument("--tol", type=positive, default=1e-3, help="relative duality gap to reach (default: 0.001)")
     group.add_argument(

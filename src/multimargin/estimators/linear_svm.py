@@ -43,10 +43,12 @@ class LinearSVM(LinearMachine, MarginClassifier):
         Squared: ``C_i loss_i^2`` (summed over the terms of the loss).
     C : float
         Weight of the loss against the regulariser.
-    solver : {"auto", "sdm", "accelerated_sdm", "newton", "cutting_plane"}
+    solver : {"auto", "sdm", "accelerated_sdm", "newton", "cutting_plane", "tron", "primal_cd"}
         "sdm" is the sequential dual method (for binary machines: dual coordinate descent); "accelerated_sdm"
         wraps it in an accelerated proximal-point loop; "newton" is a second-order method for few features.
         "cutting_plane" is the papers' rival for the hinge loss, all formulations but weston_watkins.
+        For squared_hinge with one_vs_rest, one_vs_one and dag there are "tron", trust-region Newton with conjugate
+        gradients, and "primal_cd", primal coordinate descent, which copies X by columns; they are here to compare with.
         "auto" takes newton for few features and rows, else the accelerated loop; sdm for ``stopping="violation"``.
     tol : float
         Target for the relative duality gap or, with ``stopping="violation"``, for the violation of optimality.
@@ -83,8 +85,8 @@ class LinearSVM(LinearMachine, MarginClassifier):
     break_ties : bool
         For one_vs_one: break ties of votes by confidence instead of by index.
     solver_options : dict or None
-        ``permutation`` (True): visit in random order. ``restricted_step`` (True): step only on the classes that
-        matter to an example and store only non-zero duals; False steps on all, with dense duals.
+        Of sdm and accelerated_sdm. ``permutation`` (True): visit in random order. ``restricted_step`` (True): step only
+        on the classes that matter to an example and store only non-zero duals; False steps on all, with dense duals.
 
     Attributes
     ----------

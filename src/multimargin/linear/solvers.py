@@ -14,6 +14,7 @@ from typing import Any
 from multimargin.linear.machine import Algorithm, Settings
 from multimargin.problems.formulations import FORMULATIONS, LOSSES
 
+_SEPARABLE = ("one_vs_rest", "one_vs_one", "dag")
 _SDM_OPTIONS = {"permutation": True, "restricted_step": True}
 
 
@@ -43,4 +44,6 @@ SOLVERS = {
         formulations=("crammer_singer", "one_vs_rest", "one_vs_one", "dag"),
         losses=("hinge",),
     ),
+    "tron": Solver("tron", "Tron", _SEPARABLE, ("squared_hinge",)),
+    "primal_cd": Solver("primal_cd", "PrimalCoordinateDescent", _SEPARABLE, ("squared_hinge",)),
 }

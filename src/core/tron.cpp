@@ -1,0 +1,237 @@
+#include "tron.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mm {
+
+namespace {
+constexpr double kAccuracy = 0.1;            // of conjugate gradients, relative to ||g||
+constexpr double kAccept = 1e-4;             // least share of the promised decrease (Lin, Weng and Keerthi: eta_0)
+constexpr double kPoor = 0.25, kGood = 0.75; // eta_1, eta_2
+constexpr double kShrink = 0.25, kHalve = 0.5, kGrow = 4; // sigma_1, sigma_2, sigma_3
+constexpr double kNoise = 1e-11;             // relative to P: smaller promises are judged by the gradient
+constexpr double kCostOfWeight = 4;          // of a phase over the weights, in multiply-adds an entry
+constexpr Index kTogether = 64;              // features whose weights the lanes go through before the next
+} // namespace
+
+Tron::Tron(Block &block, Weights &weights, double tolerance)
+    : block_(block), weights_(weights), tolerance_(tolerance), all_(static_cast<std::size_t>(weights.lanes())),
+      n_weights_(weights.n_rows()), stride_(weights.stride()) {
+  for (std::size_t m = 0; m < all_.size(); ++m) all_[m].lane = static_cast<std::int32_t>(m);
+  live_ = all_;
+  const auto size = static_cast<std::size_t>(n_weights_ * stride_);
+  const double *w = static_cast<const double *>(weights.data());
+  query_.assign(w, w + size);
+  out_.resize(size);
+  step_.resize(size);
+  residual_.resize(size);
+}
+
+Index Tron::phase_size() const { return phase_ == Phase::pass ? block_.n_examples() : n_weights_; }
+
+double Tron::phase_cost() const {
+  const double lanes = static_cast<double>(stride_);
+  if (phase_ != Phase::pass) return kCostOfWeight * lanes;
+  // scores, and twice as much for what is added to weights that come from far
+  return 3 * block_.cost_of_pass() / static_cast<double>(block_.n_examples()) * lanes /
+         static_cast<double>(block_.alpha_stride());
+}
+
+std::vector<Tron::Record> Tron::run(double budget, Index max_passes) {
+  std::vector<Record> records;
+  while (budget > 0 && !finished() && static_cast<Index>(records.size()) < max_passes) {
+    const double cost = phase_cost(), affordable = budget / cost + 1;
+    const Index left = phase_size() - cursor_;
+    const Index count = affordable < static_cast<double>(left) ? static_cast<Index>(affordable) : left;
+    if (phase_ == Phase::pass) pass(cursor_, cursor_ + count);
+    else
+      for (Index begin = cursor_, end = cursor_ + count; begin < end; begin += kTogether)
+        update(begin, std::min(end, begin + kTogether));
+    cursor_ += count;
+    budget -= static_cast<double>(count) * cost;
+    if (cursor_ == phase_size()) end_phase(records);
+  }
+  return records;
+}
+
+void Tron::pass(Index begin, Index end) {
+  std::vector<std::int32_t> lane;
+  std::vector<unsigned char> evaluates;
+  std::vector<double> loss;
+  for (const Lane &one : live_) {
+    lane.push_back(one.lane);
+    evaluates.push_back(one.evaluates);
+    loss.push_back(one.loss);
+  }
+  block_.respond({lane.data(), evaluates.data(), static_cast<Index>(live_.size()), stride_, query_.data(), out_.data(),
+                  loss.data(), &visited_},
+                 begin, end);
+  for (std::size_t c = 0; c < live_.size(); ++c) live_[c].loss = loss[c];
+}
+
+// The work of the other phases on features [begin, end).
+void Tron::update(Index begin, Index end) {
+  double *const W = static_cast<double *>(weights_.data());
+  for (std::size_t c = 0; c < live_.size(); ++c) {
+    Lane &lane = live_[c];
+    double *w = W + begin * weights_.stride() + lane.lane;
+    const Index at = begin * stride_ + static_cast<Index>(c), count = (end - begin) * stride_;
+    double *query = query_.data() + at, *out = out_.data() + at, *step = step_.data() + at,
+           *residual = residual_.data() + at;
+    if (phase_ == Phase::sum) { // out <- H query, or -g at the query
+      const double own = lane.evaluates ? -1 : 1;
+      for (Index j = 0; j < count; j += stride_) {
+        out[j] += own * query[j];
+        lane.query_response += query[j] * out[j];
+        lane.squared_query += query[j] * query[j];
+        lane.squared_response += out[j] * out[j];
+        lane.largest_response = std::max(lane.largest_response, std::abs(out[j]));
+      }
+    } else if (phase_ == Phase::move) {
+      if (!lane.evaluates)
+        for (Index j = 0; j < count; j += stride_) {
+          step[j] += lane.length * query[j];
+          residual[j] -= lane.length * out[j];
+          lane.next_residual += residual[j] * residual[j];
+        }
+      else if (lane.accepted)
+        for (Index j = 0, i = 0; j < count; j += stride_, i += weights_.stride()) {
+          w[i] = query[j];
+          residual[j] = out[j];
+          step[j] = 0;
+        }
+      else
+        for (Index j = 0; j < count; j += stride_) step[j] *= lane.length;
+    } else { // turn: the next query
+      if (lane.evaluates)
+        for (Index j = 0, i = 0; j < count; j += stride_, i += weights_.stride()) query[j] = w[i] + step[j];
+      else
+        for (Index j = 0; j < count; j += stride_) query[j] = residual[j] + lane.length * query[j];
+    }
+  }
+  if (phase_ == Phase::turn) std::fill(out_.begin() + begin * stride_, out_.begin() + end * stride_, 0.0);
+}
+
+void Tron::end_phase(std::vector<Record> &records) {
+  cursor_ = 0;
+  switch (phase_) {
+  case Phase::pass: phase_ = Phase::sum; return;
+  case Phase::sum:
+    for (Lane &lane : live_)
+      if (lane.evaluates) judge_evaluation(lane);
+      else plan_move(lane);
+    phase_ = Phase::move;
+    return;
+  case Phase::move: {
+    for (Lane &lane : live_) {
+      plan_turn(lane);
+      all_[static_cast<std::size_t>(lane.lane)] = lane;
+    }
+    Record record{visited_, 0, 0, 0, 0};
+    for (const Lane &lane : all_) {
+      const double gap = 0.5 * lane.squared_gradient;
+      record.steepest = std::max(record.steepest, lane.steepest);
+      record.primal += lane.primal;
+      record.gap += gap;
+      record.worst_gap = std::max(record.worst_gap, gap / std::max(lane.primal, 1e-300));
+    }
+    records.push_back(record);
+    visited_ = 0;
+    drop_finished();
+    phase_ = Phase::turn;
+    return;
+  }
+  case Phase::turn: phase_ = Phase::pass; return;
+  }
+}
+
+// Moves to the query or not, and the radius for what follows.
+void Tron::judge_evaluation(Lane &lane) const {
+  const double primal = 0.5 * lane.squared_query + lane.loss, promised = -lane.model, gained = lane.primal - primal;
+  const bool noise = promised <= kNoise * lane.primal;
+  const double size = std::sqrt(lane.squared_step);
+  lane.accepted = !lane.started || gained > kAccept * promised || (noise && lane.squared_response < lane.squared_gradient);
+  if (lane.started && !noise) { // along s, P is about the parabola with its slope at w and its value at w + s
+    if (std::isinf(lane.radius)) lane.radius = size; // the first step
+    const double bend = -gained - lane.slope;
+    const double best = bend <= 0 ? kGrow * size : std::max(kShrink, -0.5 * lane.slope / bend) * size;
+    if (gained < kAccept * promised) lane.radius = std::min(best, kHalve * size);
+    else if (gained < kPoor * promised) lane.radius = std::max(kShrink * lane.radius, std::min(best, kHalve * lane.radius));
+    else if (gained < kGood * promised) lane.radius = std::max(kShrink * lane.radius, std::min(best, kGrow * lane.radius));
+    else if (lane.at_radius) lane.radius *= kGrow;
+    else lane.radius = std::max(lane.radius, std::min(best, kGrow * lane.radius));
+  }
+  if (lane.accepted) {
+    lane.primal = primal;
+    lane.squared_gradient = lane.squared_response;
+    lane.steepest = lane.largest_response;
+  } else {
+    lane.length = noise ? 0 : lane.radius / size; // 0: no better w is left in float64
+  }
+}
+
+// How far along the query: to the model's minimum, or to the radius.
+void Tron::plan_move(Lane &lane) const {
+  const double along = lane.along, squared_query = lane.squared_query, squared_radius = lane.radius * lane.radius;
+  lane.length = lane.residual / lane.query_response;
+  const auto squared = [&](double t) { return lane.squared_step + t * (2 * along + t * squared_query); };
+  lane.at_radius = squared(lane.length) >= squared_radius;
+  if (lane.at_radius) {
+    const double room = std::max(0.0, squared_radius - lane.squared_step);
+    lane.length = room / (along + std::sqrt(along * along + squared_query * room));
+  }
+  // r.query = ||r||^2 = -g.query: conjugate gradients
+  lane.slope -= lane.length * lane.residual;
+  lane.model -= lane.length * (lane.residual - 0.5 * lane.length * lane.query_response);
+  lane.squared_step = squared(lane.length);
+}
+
+// What the lane asks next.
+void Tron::plan_turn(Lane &lane) const {
+  if (!lane.evaluates) {
+    lane.evaluates = lane.at_radius || lane.next_residual <= kAccuracy * kAccuracy * lane.squared_gradient;
+    const double turn = lane.next_residual / lane.residual;
+    lane.along = turn * (lane.along + lane.length * lane.squared_query);
+    lane.residual = lane.next_residual;
+    lane.length = turn;
+  } else if (lane.accepted) {
+    lane.started = true;
+    lane.evaluates = lane.at_radius = false;
+    lane.residual = lane.squared_gradient;
+    lane.slope = lane.model = lane.squared_step = lane.along = lane.length = 0;
+  } else {
+    const double bend = lane.model - lane.slope, t = lane.length; // 1/2 s.H s
+    lane.slope *= t;
+    lane.model = lane.slope + t * t * bend;
+    lane.squared_step *= t * t;
+  }
+  lane.loss = lane.query_response = lane.squared_query = lane.squared_response = lane.largest_response = 0;
+  lane.next_residual = 0;
+}
+
+void Tron::drop_finished() {
+  std::vector<Index> kept;
+  std::vector<Lane> lanes;
+  for (std::size_t c = 0; c < live_.size(); ++c) {
+    const Lane &lane = live_[c];
+    const bool refused = lane.evaluates && lane.squared_step == 0;
+    if (0.5 * lane.squared_gradient <= tolerance_ * lane.primal || refused) continue;
+    kept.push_back(static_cast<Index>(c));
+    lanes.push_back(lane);
+  }
+  if (kept.size() == live_.size()) return;
+  const Index count = static_cast<Index>(kept.size()), stride = padded(std::max<Index>(count, 1), 4);
+  for (std::vector<double> *values : {&query_, &step_, &residual_, &out_}) {
+    double *v = values->data();
+    for (Index j = 0; j < n_weights_; ++j) {
+      for (Index c = 0; c < count; ++c) v[j * stride + c] = v[j * stride_ + kept[static_cast<std::size_t>(c)]];
+      for (Index c = count; c < stride; ++c) v[j * stride + c] = 0;
+    }
+    values->resize(static_cast<std::size_t>(n_weights_ * stride));
+  }
+  live_ = std::move(lanes);
+  stride_ = stride;
+}
+
+} // namespace mm
