@@ -286,7 +286,8 @@ inline Move visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Ind
   }
   if (lanes.classes) pad_gathered(lanes, s, a);
 
-  const Example one = example(x, e, pass.scale, lanes);
+  Example one = example(x, e, pass.scale, lanes);
+  if (pass.rates) one.rate = pass.rates + e * pass.rate_stride;
   if (pass.objectives) add_losses<Policy>(s, one, pass.scales, x.lanes, pass.loss);
   const Solved solved = Policy::solve(s, a, next, one, pass.threshold);
   *pass.violation = larger(*pass.violation, solved.violation);

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from multimargin.commands.errors import CommandError, UsageError
+from multimargin.commands.options import LINEAR_SOLVERS
 from multimargin.estimators.kernel_svm import KernelSVM
 from multimargin.estimators.linear_svm import LinearSVM
 
@@ -25,7 +26,6 @@ _SHARED = (
     "n_jobs",
 )
 _OF_KERNELS = ("kernel", "gamma", "degree", "coef0", "cache_mb")
-_LINEAR_SOLVERS = ("auto", "sdm", "accelerated_sdm", "newton")
 
 
 def machine(args: Any, **different: Any) -> Any:
@@ -39,11 +39,11 @@ def machine(args: Any, **different: Any) -> Any:
         parameters["probability"] = True
     solver = given.get("solver")
     if solver is not None:
-        if kernel and solver in _LINEAR_SOLVERS:
+        if kernel and solver in LINEAR_SOLVERS:
             raise UsageError(f"--solver {solver} is for linear machines; with --kernel: block, decomposition")
-        if not kernel and solver not in _LINEAR_SOLVERS:
+        if not kernel and solver not in LINEAR_SOLVERS:
             raise UsageError(
-                f"--solver {solver} is for kernel machines; without --kernel: {', '.join(_LINEAR_SOLVERS)}"
+                f"--solver {solver} is for kernel machines; without --kernel: {', '.join(LINEAR_SOLVERS)}"
             )
         parameters["solver"] = solver
     if not kernel and given.get("gamma", "scale") != "scale":

@@ -14,7 +14,8 @@ from multimargin.commands.liblinear_flags import Bias, Epsilon, SolverType
 FORMULATIONS = ("crammer_singer", "weston_watkins", "one_vs_rest", "one_vs_one", "dag")
 LOSSES = ("hinge", "squared_hinge")
 KERNELS = ("rbf", "linear", "poly", "sigmoid")
-SOLVERS = ("auto", "sdm", "accelerated_sdm", "newton", "block", "decomposition")
+LINEAR_SOLVERS = ("auto", "sdm", "accelerated_sdm", "newton", "pegasos", "exponentiated_gradient")
+SOLVERS = (*LINEAR_SOLVERS, "block", "decomposition")
 FORMATS = ("svmlight", "npz", "csv", "tsv", "parquet")
 
 DATA_HELP = "svmlight text, .npz, .csv, .tsv, .parquet; or @digits, @iris, which scikit-learn brings along"
@@ -236,7 +237,10 @@ def add_machine_options(parser: Parser, *, formulation: bool = True, C: bool = T
     group = parser.add_argument_group("training")
     if formulation:
         group.add_argument(
-            "--solver", choices=SOLVERS, metavar="NAME", help=f"{', '.join(SOLVERS[:4])}; kernels: block, decomposition"
+            "--solver",
+            choices=SOLVERS,
+            metavar="NAME",
+            help=f"{', '.join(LINEAR_SOLVERS)}; kernels: block, decomposition",
         )
     group.add_argument("--tol", type=positive, default=1e-3, help="relative duality gap to reach (default: 0.001)")
     group.add_argument(

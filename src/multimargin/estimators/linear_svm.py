@@ -48,9 +48,11 @@ class LinearSVM(MarginClassifier):
         Squared: ``C_i loss_i^2`` (summed over the terms of the loss).
     C : float
         Weight of the loss against the regulariser.
-    solver : {"auto", "sdm", "accelerated_sdm", "newton"}
+    solver : {"auto", "sdm", "accelerated_sdm", "newton", "pegasos", "exponentiated_gradient"}
         "sdm" is the sequential dual method (for binary machines: dual coordinate descent); "accelerated_sdm"
         wraps it in an accelerated proximal-point loop; "newton" is a second-order method for few features.
+        "pegasos" (stochastic subgradients) and "exponentiated_gradient" are the papers' rivals, to compare with: for
+        the hinge loss, and not for weston_watkins.
         "auto" takes newton for few features and rows, else the accelerated loop; sdm for ``stopping="violation"``.
     tol : float
         Target for the relative duality gap or, with ``stopping="violation"``, for the violation of optimality.
@@ -88,7 +90,8 @@ class LinearSVM(MarginClassifier):
         For one_vs_one: break ties of votes by confidence instead of by index.
     solver_options : dict or None
         ``permutation`` (True): visit in random order. ``restricted_step`` (True): step only on the classes that
-        matter to an example and store only non-zero duals; False steps on all, with dense duals.
+        matter to an example and store only non-zero duals; False steps on all, with dense duals. Of pegasos:
+        ``projection`` (True): project W to the ball that holds the optimum; ``batch_size`` (1): examples a step.
 
     Attributes
     ----------

@@ -11,6 +11,7 @@ was within four times of the best fixed value on the sets tried; from there the 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
@@ -170,3 +171,11 @@ class AcceleratedSequentialDual(SequentialDual):
 
     name = "accelerated_sdm"
     accelerated = True
+
+
+class OtherSteps(SequentialDual):
+    """Passes over all examples in random order with a step of another kind, on dense duals; the gap alone stops them."""
+
+    def __init__(self, settings: Settings):
+        super().__init__(replace(settings, shrinking=False, options={"permutation": True, "restricted_step": False}))
+        self.tolerance = 0.0

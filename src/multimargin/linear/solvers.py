@@ -14,6 +14,7 @@ from typing import Any
 from multimargin.linear.machine import Algorithm, Settings
 from multimargin.problems.formulations import FORMULATIONS, LOSSES
 
+_BINARY_OR_CRAMMER_SINGER = ("crammer_singer", "one_vs_rest", "one_vs_one", "dag")
 _SDM_OPTIONS = {"permutation": True, "restricted_step": True}
 
 
@@ -37,4 +38,14 @@ SOLVERS = {
     "sdm": Solver("sdm", "SequentialDual", stoppings=("gap", "violation"), options=_SDM_OPTIONS),
     "accelerated_sdm": Solver("sdm", "AcceleratedSequentialDual", stoppings=("gap", "violation"), options=_SDM_OPTIONS),
     "newton": Solver("newton", "Newton"),
+    "pegasos": Solver(
+        "pegasos",
+        "Pegasos",
+        formulations=_BINARY_OR_CRAMMER_SINGER,
+        losses=("hinge",),
+        options={"projection": True, "batch_size": 1},
+    ),
+    "exponentiated_gradient": Solver(
+        "exponentiated", "ExponentiatedGradient", formulations=_BINARY_OR_CRAMMER_SINGER, losses=("hinge",)
+    ),
 }
