@@ -4,11 +4,12 @@
 //   Crammer-Singer   a_m = C ([m = y] - p_m)
 //   a binary lane    alpha = C p, over the two outcomes p and 1 - p
 //
-// and a step is p'_m ~ p_m exp(rate g_m), which keeps p inside the simplex: every constraint holds, none is ever tight.
+// and a step is p'_m ~ p_m exp(rate g_m), which keeps p inside the simplex: the constraints hold, none is tight but by rounding.
 // Only differences of g matter: with those to the largest one every exponent is at most 0, and the sum of the p' is at
-// least the p of that class. Probabilities count as at least kLeast, a rounding of 1: one that underflows comes back.
+// least the p of that class. Probabilities are read as at least kLeast, a rounding of 1, and written as 0 below it: one
+// that underflows comes back, and those that do not matter cost no move of W.
 //
-// f changes by g.delta + A/2 ||delta||^2, so a rate can be judged without another look at the data: it is halved until f
+// f changes by g.delta + A/2 ||delta||^2, so a rate can be judged without another look at the row: it is halved until f
 // does not rise, and grows by a twentieth for the next visit. Rates are in units of 1 / (C A). With ||delta||_2^2 <=
 // ||delta||_1^2 / 2 and Pinsker's inequality f falls at every rate up to 4: no smaller one is tried.
 //
@@ -21,9 +22,10 @@
 
 namespace mm::MM_ISA {
 
+inline constexpr double kLeast = 1e-16; // probability
+
 struct Rates {
   static constexpr double safe = 4, most = 1e6, grow = 1.05, shrink = 0.5;
-  static constexpr double kLeast = 1e-16; // probability
   static double unit(const Example &e) { return smaller(1 / (e.curvature * e.cap), 1e100); }
 };
 
@@ -38,9 +40,9 @@ struct ExponentiatedCrammerSinger : CrammerSinger<false> {
 
     // Shortfalls max g - g_m in place of s; the class itself, for which a has another meaning, and padding are far off.
     constexpr double far = 1e300;
-    const double own = highest - s[y], own_p = larger(1 - a[y] * inverse, Rates::kLeast);
+    const double own = highest - s[y], own_p = larger(1 - a[y] * inverse, kLeast);
     s[y] = -kInfinity;
-    const auto p = [&](Index m) { return larger(-inverse * load<Double4>(a + m), splat<Double4>(Rates::kLeast)); };
+    const auto p = [&](Index m) { return larger(-inverse * load<Double4>(a + m), splat<Double4>(kLeast)); };
     Double4 expected = {}, mass = {};
     for (Index m = 0; m < e.lanes; m += 4) {
       const Double4 short_by = highest - load<Double4>(s + m);
@@ -49,24 +51,29 @@ struct ExponentiatedCrammerSinger : CrammerSinger<false> {
       expected += short_by < far ? here * short_by : Double4{};
       store(s + m, smaller(short_by, splat<Double4>(far)));
     }
-    const double violation =
-        (own_p * own + horizontal_sum(expected)) / (own_p + horizontal_sum(mass));
+    const double violation = (own_p * own + horizontal_sum(expected)) / (own_p + horizontal_sum(mass));
     if (!(violation > threshold)) return {violation, false, false};
 
     double rate = *e.rate;
+    const double least = -kLeast * e.cap;
     for (;; rate = larger(Rates::shrink * rate, Rates::safe)) {
       const double speed = -rate * unit;
       Double4 sum = {};
       for (Index m = 0; m < e.lanes; m += 4) {
-        const Double4 short_by = load<Double4>(s + m);
-        const Double4 moved = short_by < far ? p(m) * exp_of_negative(speed * short_by) : Double4{};
+        const Double4 short_by = load<Double4>(s + m), power = speed * short_by, before = p(m);
+        // Below kLeast^2, and so below kLeast of the sum: not worth an exponential.
+        const Double4 enough = before > kLeast ? splat<Double4>(-74) : splat<Double4>(-37);
+        const Long4 nothing = power < enough || short_by >= far;
+        Double4 moved = {};
+        if (!all(nothing)) moved = nothing ? moved : before * quick_exp_of_negative(power);
         store(next + m, moved);
         sum += moved;
       }
-      const double scale = -e.cap / (horizontal_sum(sum) + own_p * exp_of_negative(speed * own));
+      const double scale = -e.cap / (horizontal_sum(sum) + own_p * quick_exp_of_negative(speed * own));
       Double4 slope = {}, square = {}, total = {};
       for (Index m = 0; m < e.lanes; m += 4) {
-        const Double4 moved = scale * load<Double4>(next + m), short_by = load<Double4>(s + m);
+        const Double4 short_by = load<Double4>(s + m), scaled = scale * load<Double4>(next + m);
+        const Double4 moved = scaled < least ? scaled : Double4{};
         store(next + m, moved);
         const Double4 delta = short_by < far ? moved - load<Double4>(a + m) : Double4{};
         total += moved;
@@ -75,8 +82,8 @@ struct ExponentiatedCrammerSinger : CrammerSinger<false> {
       }
       next[y] = smaller(-horizontal_sum(total), e.cap);
       const double delta = next[y] - a[y];
-      const double change = 0.5 * e.curvature * (horizontal_sum(square) + delta * delta) - horizontal_sum(slope) - own * delta;
-      if (change <= 0) break;
+      const double falls_by = horizontal_sum(slope) + own * delta; // but for the curvature
+      if (0.5 * e.curvature * (horizontal_sum(square) + delta * delta) <= falls_by) break;
       if (rate <= Rates::safe) return {violation, false, false}; // a matter of rounding
     }
     *e.rate = smaller(Rates::grow * rate, Rates::most);
@@ -88,16 +95,18 @@ struct ExponentiatedOneVsRest : OneVsRest<false> {
   // One lane, or four: alpha moves, and so does its rate. Returns the violation.
   template <class T> static T lane_step(T gradient, T &alpha, T &rate, const Example &e) {
     const double unit = Rates::unit(e);
-    const T least = splat<T>(Rates::kLeast), start = alpha;
+    const T least = splat<T>(kLeast), start = alpha;
     const T p = larger(alpha * (1 / e.cap), least), rest = larger(1 - alpha * (1 / e.cap), least);
     const T size = larger(gradient, -gradient);
     using Mask = typename MaskOf<T>::type;
-    const Mask falls = gradient > 0;
+    const Mask falls = gradient > 0, rests = (falls ? p : rest) <= kLeast;
+    if (all(rests)) return T{};
     Mask done = {};
     for (;;) {
-      const T factor = exp_of_negative(-rate * unit * size);
+      const T factor = quick_exp_of_negative(-rate * unit * size);
       const T inside = falls ? p * factor : p, outside = falls ? rest : rest * factor;
-      const T moved = e.cap * (inside / (inside + outside)), delta = moved - start;
+      const T share = inside / (inside + outside);
+      const T moved = share > kLeast ? e.cap * share : T{}, delta = moved - start;
       const Mask good = delta * (gradient + 0.5 * e.curvature * delta) <= 0, last = rate <= Rates::safe;
       alpha = !done && good ? moved : alpha;
       const T faster = smaller(Rates::grow * rate, splat<T>(Rates::most));

@@ -88,7 +88,8 @@ template <class Policy> Index pegasos(const Examples &x, const WeightsView &weig
         rows.prefetch(*x.rows, next_row);
         rows.scores(*x.rows, x.row[e], next_row, W, weights.stride, buffer.s);
         pad(buffer.s, x.lanes, padded(x.lanes, 4));
-        Slopes slopes{args, x.cap[e], x.alpha + e * x.alpha_stride, args.lane + b * args.most, args.change + b * args.most};
+        Slopes slopes{args, x.cap[e], x.alpha + e * x.alpha_stride, args.lane + b * args.most,
+                      args.change + b * args.most};
         const double slack = find_slopes(Policy{}, buffer.s, x.label[e], x.lanes, scale, slopes);
         *args.violation = larger(*args.violation, slack);
         args.count[b] = slopes.count;

@@ -186,6 +186,8 @@ JOINT, FEW_FEATURES, MANY_PAIRS = (30_000, 100, 8), (150_000, 8, 5), (20_000, 60
         ("weston_watkins", "accelerated_sdm", JOINT),
         ("one_vs_rest", "sdm", JOINT),
         ("crammer_singer", "newton", FEW_FEATURES),
+        ("crammer_singer", "pegasos", JOINT),
+        ("one_vs_rest", "exponentiated_gradient", JOINT),
         ("one_vs_one", "sdm", MANY_PAIRS),
         ("one_vs_one", "accelerated_sdm", MANY_PAIRS),
     ],

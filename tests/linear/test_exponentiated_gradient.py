@@ -79,7 +79,7 @@ def test_step_is_the_formula(policy, scores, p, label, cap, curvature):
     else:
         sign = np.where(np.arange(step.lanes) == label, 1, -1)
         expected = sign * cap * np.array([moved[0] for moved in expected_step(step)])
-    np.testing.assert_allclose(a, expected, rtol=1e-11, atol=1e-14 * cap)
+    np.testing.assert_allclose(a, expected, rtol=1e-9, atol=1e-12 * cap)
 
 
 numbers = st.floats(-1e3, 1e3)
@@ -98,7 +98,9 @@ def test_steps_keep_the_duals_feasible_and_never_raise_f(data):
         p = p / max(p.sum(), 1.0)
     size = st.sampled_from([1e-150, 1e-3, 1.0, 1e3, 1e150])
     cap, curvature = data.draw(size), data.draw(size)
-    scores = np.array(data.draw(st.lists(numbers, min_size=k, max_size=k))) * data.draw(st.sampled_from([1e-9, 1.0, 1e9]))
+    scores = np.array(data.draw(st.lists(numbers, min_size=k, max_size=k))) * data.draw(
+        st.sampled_from([1e-9, 1.0, 1e9])
+    )
     step = step_of(policy, scores, p, label, cap, curvature)
     a = core_step(step)
     assert np.isfinite(a).all()

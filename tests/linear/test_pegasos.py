@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from multimargin import _core
 from tests.oracles import Problem, dual_objective, duals_of, is_feasible, primal_objective, run
 
 every_kind = pytest.mark.parametrize("kind", ["crammer_singer", "one_vs_rest", "binary"])
@@ -65,7 +66,9 @@ def test_passes_are_those_of_the_paper(kind, projection, batch, cap_scale):
     for passes in (1, 2, 6):
         run(block, weights, max_epochs=float({1: 1, 2: 1, 6: 4}[passes]))
         expected = pegasos(problem, passes, batch, projection)
-        np.testing.assert_allclose(weights_of(weights, problem), expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+        np.testing.assert_allclose(
+            weights_of(weights, problem), expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max()
+        )
 
 
 def test_projections_far_below_the_smallest_number():
@@ -85,8 +88,6 @@ def test_duals_are_feasible_and_sum_to_the_weights_at_any_time(kind, projection,
     problem = problem_of(kind, seed=seed, cap_scale=cap_scale)
     block, weights = problem.block(seed=seed), problem.weights(single)
     block.use_pegasos(batch, projection, 0)
-    from multimargin import _core
-
     passes = _core.Passes([block])
     for _ in range(30):  # slices of a few visits, all over the passes
         passes.run(

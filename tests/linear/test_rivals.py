@@ -71,9 +71,12 @@ def test_reaches_the_optimum(solver, formulation, n_classes, fit_intercept):
     best = check_certificate(model, X, y, np.full(len(y), 0.5))
     assert model.primal_objective_ <= best * (1 + TOL / (1 - TOL))
     assert set(model.history_["solver"]) == {solver}
+    np.testing.assert_allclose(model.coef_, model.dual_coef_.T @ X, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("options", [{"projection": False}, {"batch_size": 7}, {"projection": False, "batch_size": 100}])
+@pytest.mark.parametrize(
+    "options", [{"projection": False}, {"batch_size": 7}, {"projection": False, "batch_size": 100}]
+)
 @every_formulation
 def test_options_of_pegasos_reach_the_optimum(formulation, options):
     X, y = data(3)

@@ -42,9 +42,7 @@ def machine(args: Any, **different: Any) -> Any:
         if kernel and solver in LINEAR_SOLVERS:
             raise UsageError(f"--solver {solver} is for linear machines; with --kernel: block, decomposition")
         if not kernel and solver not in LINEAR_SOLVERS:
-            raise UsageError(
-                f"--solver {solver} is for kernel machines; without --kernel: {', '.join(LINEAR_SOLVERS)}"
-            )
+            raise UsageError(f"--solver {solver} is for kernel machines; without --kernel: {', '.join(LINEAR_SOLVERS)}")
         parameters["solver"] = solver
     if not kernel and given.get("gamma", "scale") != "scale":
         raise UsageError("--gamma is for kernel machines: add --kernel rbf")

@@ -174,7 +174,7 @@ class AcceleratedSequentialDual(SequentialDual):
 
 
 class OtherSteps(SequentialDual):
-    """Passes over all examples in random order with a step of another kind, on dense duals; the gap alone stops them."""
+    """Passes over all examples in random order with another kind of step, on dense duals; only the gap stops them."""
 
     def __init__(self, settings: Settings):
         super().__init__(replace(settings, shrinking=False, options={"permutation": True, "restricted_step": False}))
