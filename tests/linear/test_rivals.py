@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
-from multimargin import LinearSVM
+from multimargin import LinearSVM, _core
 from tests.oracles import objectives_of, optimum, problems_of
 
 SOLVERS = ("pegasos", "exponentiated_gradient")
@@ -128,6 +128,22 @@ def test_same_seed_same_model(solver, formulation, n_jobs):
     np.testing.assert_array_equal(first.coef_, again.coef_)
     assert not np.array_equal(first.coef_, other.coef_)
     assert first.n_iter_ == 3 and not first.converged_
+
+
+@every_solver
+@pytest.mark.parametrize("formulation", ["crammer_singer", "one_vs_rest", "one_vs_one"])
+def test_instruction_sets_give_the_same_bits(solver, formulation):
+    X, y = digits()
+    in_use = _core.instruction_set()
+    try:
+        models = []
+        for name in _core.instruction_sets():
+            assert _core.use_instruction_set(name)
+            models.append(stopped(X, y, formulation, solver=solver, max_iter=3))
+    finally:
+        _core.use_instruction_set(in_use)
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.coef_, models[0].coef_)
 
 
 @every_solver

@@ -19,8 +19,8 @@ class ExponentiatedGradient(OtherSteps):
 
     name = "exponentiated_gradient"
 
-    def start(self, machine: Machine, *, warm: bool) -> None:
-        """Move the duals, zero or given, a little towards the centre of their simplex, and prepare W."""
+    def begin(self, machine: Machine, *, warm: bool) -> None:
+        """Move the duals, zero or given, a little towards the centre of their simplex, and W with them."""
         examples, problem = machine.examples, machine.problem
         (block,) = machine.blocks
         alpha, share = block.alpha[:, : problem.lanes], _INSIDE * examples.cap
@@ -29,4 +29,5 @@ class ExponentiatedGradient(OtherSteps):
         own = np.flatnonzero(examples.label >= 0)
         alpha[own, examples.label[own]] += share[own]
         block.use_exponentiated_gradient()
-        super().start(machine, warm=True)
+        self.weights.array[:] = 0
+        machine.rebuild(self.weights)

@@ -7,7 +7,7 @@ are certified are the last ones, not an average.
 
 from __future__ import annotations
 
-from multimargin.linear.machine import Machine, PassRecord, Settings
+from multimargin.linear.machine import Machine, Settings
 from multimargin.linear.sdm import OtherSteps
 
 
@@ -20,18 +20,8 @@ class Pegasos(OtherSteps):
         super().__init__(settings)
         self.projection = bool(settings.options["projection"])
         self.batch_size = int(settings.options["batch_size"])
-        self.unseen_start = False
 
-    def start(self, machine: Machine, *, warm: bool) -> None:
-        """Prepare W; duals that there are count as the outcome of one pass."""
-        super().start(machine, warm=warm)
+    def begin(self, machine: Machine, *, warm: bool) -> None:
+        """Duals that there are count as the outcome of one pass."""
         (block,) = machine.blocks
         block.use_pegasos(self.batch_size, self.projection, 1 if warm else 0)
-        self.unseen_start = warm
-
-    def advance(self, machine: Machine, max_epochs: float) -> list[PassRecord]:
-        if self.unseen_start:  # its first pass takes long steps away from a good start
-            self.unseen_start = False
-            self.done = self.converged = machine.certify().worst_gap <= self.tol
-            return []
-        return super().advance(machine, max_epochs)
