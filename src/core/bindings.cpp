@@ -121,6 +121,13 @@ struct PyPasses {
   mm::Passes passes;
 };
 
+// What takes other steps than the exact ones.
+void check_other_steps(const mm::Block &block) {
+  if (block.problem().formulation == mm::Formulation::weston_watkins || block.problem().squared)
+    throw nb::value_error("only for the hinge loss of Crammer-Singer and of binary machines");
+  if (block.pooled()) throw nb::value_error("needs the dense layout");
+}
+
 void check_range(Index begin, Index end, Index size) {
   if (begin < 0 || end < begin || end > size) throw nb::index_error("range outside of the block");
 }
@@ -284,6 +291,22 @@ NB_MODULE(_core, m) {
       .def_prop_ro("n_parts", [](const PyBlock &self) { return self.block->problem().n_parts(); })
       .def_prop_ro("pooled", [](const PyBlock &self) { return self.block->pooled(); })
       .def_prop_ro("cost_of_pass", [](const PyBlock &self) { return self.block->cost_of_pass(); })
+      .def(
+          "use_exponentiated_gradient",
+          [](PyBlock &self) {
+            check_other_steps(*self.block);
+            self.block->use_exponentiated_gradient();
+          },
+          "From now on passes take exponentiated gradient steps; no dual may be at a bound for good.")
+      .def(
+          "use_pegasos",
+          [](PyBlock &self, Index batch, bool projection, Index passes) {
+            check_other_steps(*self.block);
+            if (batch < 1 || passes < 0) throw nb::value_error("batch must be positive, passes not negative");
+            self.block->use_pegasos(batch, projection, passes);
+          },
+          "batch"_a, "projection"_a, "passes"_a,
+          "From now on passes are those of Pegasos, as if so many had led to the duals that there are.")
       .def(
           "evaluate",
           [](const PyBlock &self, mm::Weights &weights, Index begin, Index end, double scale_step) {

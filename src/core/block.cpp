@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 namespace mm {
@@ -86,7 +87,38 @@ void Block::begin_pass(Kind kind, bool permute, double rest_share, double scale_
   sums_.dual.assign(static_cast<std::size_t>(parts_size(problem_.lanes)), 0.0);
 }
 
+void Block::use_exponentiated_gradient() {
+  constexpr double fast = 64; // in units of 1 / (C A): the first visit halves it to what is good
+  const Index n_rates = problem_.separable() ? alpha_stride_ : 1;
+  rates_.assign(row_.size() * static_cast<std::size_t>(n_rates), fast);
+}
+
+void Block::use_pegasos(Index batch, bool projection, Index passes) {
+  const double sum_of_caps = std::accumulate(cap_.begin(), cap_.end(), 0.0);
+  pegasos_ = std::make_unique<Pegasos>(problem_.formulation, problem_.lanes, n_examples(), sum_of_caps, batch, projection,
+                                       passes);
+}
+
+void Block::visit_pegasos(const WeightsView &weights, Index count) {
+  const Index begin = cursor_, batch = pegasos_->batch();
+  cursor_ += std::min((count + batch - 1) / batch * batch, visits_left());
+  pegasos_->visit(examples(), weights, order_.data(), begin, cursor_,
+                  {sums_.loss.data(), &sums_.violation, &sums_.updates});
+  if (visits_left() > 0) return;
+  // The scale of W is not tried: the losses at the others are the same.
+  const auto parts = static_cast<std::ptrdiff_t>(parts_size(problem_.lanes));
+  for (int j = 1; j < Scales::count; ++j) std::copy_n(sums_.loss.begin(), parts, sums_.loss.begin() + j * parts);
+  // The linear term of f: a lane's sum of |alpha|, and of Crammer-Singer's half of it.
+  const double *a = alpha();
+  for (Index e = 0; e < n_examples(); ++e, a += alpha_stride_)
+    for (Index m = 0; m < problem_.lanes; ++m) {
+      if (problem_.separable()) sums_.dual[static_cast<std::size_t>(m)] -= std::abs(a[m]);
+      else sums_.dual[0] -= 0.5 * std::abs(a[m]);
+    }
+}
+
 void Block::visit(const WeightsView &weights, double scale, Index count) {
+  if (pegasos_) return visit_pegasos(weights, count);
   constexpr double at_rest = 1e-12; // violations below are rounding
   const Index begin = cursor_;
   cursor_ += std::min(count, visits_left());
@@ -101,12 +133,17 @@ void Block::visit(const WeightsView &weights, double scale, Index count) {
                 margin_unit_,
                 full_,
                 Scales(scale_step_),
+                rates_.empty() ? nullptr : rates_.data(),
+                problem_.separable() ? alpha_stride_ : 1,
                 &sums_.violation,
                 &sums_.sum_of_violations,
                 sums_.loss.data(),
                 sums_.dual.data(),
                 &sums_.updates};
-  kernels().visit[static_cast<int>(problem_.formulation)][problem_.squared](examples(), weights, pass);
+  const auto formulation = static_cast<int>(problem_.formulation);
+  const auto visit = rates_.empty() ? kernels().visit[formulation][problem_.squared]
+                                    : kernels().visit_exponentiated[formulation];
+  visit(examples(), weights, pass);
 }
 
 void Block::evaluate(const WeightsView &weights, Index begin, Index end, double scale_step, double *loss,

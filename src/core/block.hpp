@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels.hpp"
+#include "pegasos.hpp"
 #include "random.hpp"
 #include "weights.hpp"
 
@@ -30,6 +31,10 @@ public:
   const Problem &problem() const { return problem_; }
   bool pooled() const { return lists_ != nullptr; }
   double cost_of_pass() const { return cost_; } // in multiply-adds
+
+  // Steps other than to the minimiser, for the hinge loss and the dense layout, in passes over all examples.
+  void use_exponentiated_gradient();
+  void use_pegasos(Index batch, bool projection, Index passes);
 
   // One pass: over all examples (thorough), without those that are far from having a loss or a dual (full), or only
   // over those that do not rest: whose duals are not all at bounds and whose violation, when last visited, was not below
@@ -77,6 +82,7 @@ public:
 
 private:
   Examples examples() const;
+  void visit_pegasos(const WeightsView &weights, Index count);
 
   Problem problem_;
   Rows rows_;
@@ -88,6 +94,8 @@ private:
   std::unique_ptr<PooledLists> lists_;
   std::vector<unsigned char> rests_; // per example
   double cost_;
+  std::vector<double> rates_;        // exponentiated gradient; else empty
+  std::unique_ptr<Pegasos> pegasos_;
 
   Random random_;
   std::vector<std::int32_t> order_; // of the current pass

@@ -221,12 +221,22 @@ inline Move move_of(Index row, const Lanes &lanes, const double *next, const dou
     if (stride == 1) {
       change[0] = static_cast<S>((next[0] - a[0]) * scale);
       n = change[0] != 0;
+    } else if (!lanes.classes) {
+      for (Index m = 0; m < stride; m += width) store(change + m, V{});
+      for (Index m = 0; m < padded(lanes.count, 4); m += 4) {
+        const Double4 moved = (load<Double4>(next + m) - load<Double4>(a + m)) * scale;
+        if (!any(moved != 0)) continue;
+        for (Index c = m; c < m + 4; ++c) change[c] = static_cast<S>(moved[c - m]);
+        const Index first = m / width * width;
+        if (n == 0 || buffer.changed[n - 1] != first) buffer.changed[n++] = first;
+      }
+      for (Index m = lanes.count; m < stride; ++m) change[m] = 0; // padding
     } else {
       for (Index m = 0; m < stride; m += width) store(change + m, V{});
       for (Index c = 0; c < lanes.count; ++c) {
         const S moved = static_cast<S>((next[c] - a[c]) * scale);
         if (moved == 0) continue;
-        const Index m = lanes.classes ? lanes.classes[c] : c, first = m / width * width;
+        const Index m = lanes.classes[c], first = m / width * width;
         change[m] = moved;
         Index known = 0;
         while (known < n && buffer.changed[known] != first) ++known;
@@ -291,7 +301,8 @@ inline Move visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Ind
   }
   if (lanes.classes) pad_gathered(lanes, s, a);
 
-  const Example one = example(x, e, pass.scale, lanes);
+  Example one = example(x, e, pass.scale, lanes);
+  if (pass.rates) one.rate = pass.rates + e * pass.rate_stride;
   if (pass.objectives) add_losses<Policy>(s, one, pass.scales, x.lanes, pass.loss);
   const Solved solved = Policy::solve(s, a, next, one, pass.threshold);
   *pass.violation = larger(*pass.violation, solved.violation);

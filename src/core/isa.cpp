@@ -1,8 +1,10 @@
 // Compiled once for each instruction set, with MM_ISA naming it (see CMakeLists.txt).
 #include "decomposition_loops.hpp"
 #include "epoch.hpp"
+#include "exponentiated.hpp"
 #include "kernel_functions.hpp"
 #include "kernel_loops.hpp"
+#include "pegasos_loops.hpp"
 #include "primal_loops.hpp"
 #include "smo_loops.hpp"
 #include "weight_kernels.hpp"
@@ -35,6 +37,8 @@ const Kernels &MM_JOIN(kernels_, MM_ISA)() {
       {{visit<CrammerSinger<false>>, visit<CrammerSinger<true>>},
        {visit<WestonWatkins<false>>, visit<WestonWatkins<true>>},
        {visit<OneVsRest<false>>, visit<OneVsRest<true>>}},
+      {visit<ExponentiatedCrammerSinger>, nullptr, visit<ExponentiatedOneVsRest>},
+      {pegasos<CrammerSinger<false>>, nullptr, pegasos<OneVsRest<false>>},
       {{evaluate<CrammerSinger<false>>, evaluate<CrammerSinger<true>>},
        {evaluate<WestonWatkins<false>>, evaluate<WestonWatkins<true>>},
        {evaluate<OneVsRest<false>>, evaluate<OneVsRest<true>>}},

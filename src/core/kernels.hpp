@@ -62,6 +62,8 @@ struct PassArgs {
   double margin_unit;
   bool objectives;            // whether to sum the terms of the objectives too
   Scales scales;
+  double *rates;              // exponentiated gradient: learning rates, `rate_stride` an example; else null
+  Index rate_stride;
   // results, added to
   double *violation;          // maximum
   double *sum_of_violations;
@@ -97,6 +99,29 @@ struct Descent {
   double *squared_gradient;   // by lane, of every feature as it was visited
   double *steepest;           // maximum
 };
+
+// Steps of Pegasos (see pegasos_loops.hpp), sums and states by part.
+struct PegasosArgs {
+  const std::int32_t *order;
+  Index begin, end;           // in the order of the pass
+  Index batch;
+  double seen;                // examples visited in the passes before this one
+  double horizon;             // examples visited at the end of this one
+  double share;               // of the cap that a violation is worth, 1 / (this pass's number)
+  double bound;               // on ||W||^2 of a part; infinite: no projection
+  double *projected;          // by which factor projections have scaled W since the last fold
+  double *norm;               // of the array, squared
+  // Room for the steps of a batch: `most` an example.
+  Index most;
+  std::int32_t *lane;
+  double *change;
+  Index *count;
+  // results, added to
+  double *loss;               // at the moment of the visit
+  double *violation;          // largest slack
+  Index *updates;
+};
+inline constexpr double kFoldBelow = 1e-12; // `projected` smaller than this has to be folded into array and duals
 
 // K(x, z) as a function of x.z, ||x||^2 and ||z||^2, plus a bias.
 struct KernelFunction {
@@ -192,6 +217,8 @@ template <class T> struct KernelLoops {
 struct Kernels {
   const char *name;
   void (*visit[3][2])(const Examples &, const WeightsView &, PassArgs &); // [formulation][squared]
+  void (*visit_exponentiated[3])(const Examples &, const WeightsView &, PassArgs &); // the hinge; not Weston-Watkins
+  Index (*pegasos[3])(const Examples &, const WeightsView &, const PegasosArgs &);   // so here; returns where it stopped
   void (*evaluate[3][2])(const Examples &, const WeightsView &, Index begin, Index end, const Scales &, double *loss,
                          double *dual);
   // Minimisers of curvature/2 ||a - alpha||^2 + g.(a - alpha) + diagonal terms, g at the scores of W, for

@@ -22,6 +22,7 @@ struct Example {
   double cap;       // C_i
   Index label;
   Index lanes;      // padded number of lanes
+  double *rate = nullptr; // exponentiated gradient: its learning rates, one, or one a separable lane
 };
 
 struct Solved {

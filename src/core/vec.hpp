@@ -71,6 +71,9 @@ inline bool any(Long4 mask) {
 #endif
 }
 
+inline bool all(Long4 mask) { return !any(~mask); }
+inline bool all(bool mask) { return mask; }
+
 inline void store_as_double(double *p, Double4 v) { store(p, v); }
 inline void store_as_double(double *p, Float8 v) {
   Float4 half[2];
@@ -78,6 +81,15 @@ inline void store_as_double(double *p, Float8 v) {
   store(p, __builtin_convertvector(half[0], Double4));
   store(p + 4, __builtin_convertvector(half[1], Double4));
 }
+
+// What comparisons of lanes give.
+template <class V> struct MaskOf;
+template <> struct MaskOf<Double4> {
+  using type = Long4;
+};
+template <> struct MaskOf<double> {
+  using type = bool;
+};
 
 template <class V> inline V splat(double x);
 template <> inline Double4 splat<Double4>(double x) { return Double4{x, x, x, x}; }

@@ -83,6 +83,16 @@ def test_interrupted_model_is_usable(iris, formulation, solver, call, n_jobs):
     assert_stopped_honestly(model, X, y)
 
 
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("call", [1, 4])
+@pytest.mark.parametrize("solver", ["pegasos", "exponentiated_gradient"])
+@pytest.mark.parametrize("formulation", ["crammer_singer", "one_vs_rest", "one_vs_one"])
+def test_interrupted_rival_is_usable(iris, formulation, solver, call, n_jobs):
+    X, y = iris
+    model = interrupted(X, y, call, formulation, tol=1e-12, solver=solver, n_jobs=n_jobs)
+    assert_stopped_honestly(model, X, y)
+
+
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_history_ends_with_the_interrupt(iris, formulation):
     told = []
@@ -179,6 +189,8 @@ JOINT, FEW_FEATURES, MANY_PAIRS = (30_000, 100, 8), (150_000, 8, 5), (20_000, 60
         ("crammer_singer", "cutting_plane", JOINT),
         ("one_vs_rest", "cutting_plane", JOINT),
         ("one_vs_one", "cutting_plane", MANY_PAIRS),
+        ("crammer_singer", "pegasos", JOINT),
+        ("one_vs_rest", "exponentiated_gradient", JOINT),
         ("one_vs_one", "sdm", MANY_PAIRS),
         ("one_vs_one", "accelerated_sdm", MANY_PAIRS),
     ],

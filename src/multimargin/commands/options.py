@@ -14,7 +14,17 @@ from multimargin.commands.liblinear_flags import Bias, Epsilon, SolverType
 FORMULATIONS = ("crammer_singer", "weston_watkins", "one_vs_rest", "one_vs_one", "dag")
 LOSSES = ("hinge", "squared_hinge")
 KERNELS = ("rbf", "linear", "poly", "sigmoid")
-LINEAR_SOLVERS = ("auto", "sdm", "accelerated_sdm", "newton", "cutting_plane", "tron", "primal_cd")
+LINEAR_SOLVERS = (
+    "auto",
+    "sdm",
+    "accelerated_sdm",
+    "newton",
+    "pegasos",
+    "exponentiated_gradient",
+    "cutting_plane",
+    "tron",
+    "primal_cd",
+)
 KERNEL_SOLVERS = ("block", "decomposition")
 SOLVERS = (*LINEAR_SOLVERS, *KERNEL_SOLVERS)
 FORMATS = ("svmlight", "npz", "csv", "tsv", "parquet")

@@ -43,12 +43,14 @@ class LinearSVM(LinearMachine, MarginClassifier):
         Squared: ``C_i loss_i^2`` (summed over the terms of the loss).
     C : float
         Weight of the loss against the regulariser.
-    solver : {"auto", "sdm", "accelerated_sdm", "newton", "cutting_plane", "tron", "primal_cd"}
+    solver : {"auto", "sdm", "accelerated_sdm", "newton", "pegasos", "exponentiated_gradient", "cutting_plane", "tron", \
+"primal_cd"}
         "sdm" is the sequential dual method (for binary machines: dual coordinate descent); "accelerated_sdm"
         wraps it in an accelerated proximal-point loop; "newton" is a second-order method for few features.
-        "cutting_plane" is the papers' rival for the hinge loss, all formulations but weston_watkins.
-        For squared_hinge with one_vs_rest, one_vs_one and dag there are "tron", trust-region Newton with conjugate
-        gradients, and "primal_cd", primal coordinate descent, which copies X by columns; they are here to compare with.
+        The others are the papers' rivals, to compare with. For the hinge loss, not for weston_watkins: "pegasos"
+        (stochastic subgradients), "exponentiated_gradient" and "cutting_plane" (for binary machines: SVMperf). For the
+        squared hinge with one_vs_rest, one_vs_one and dag: "tron", trust-region Newton, and "primal_cd", primal
+        coordinate descent, which copies X by columns.
         "auto" takes newton for few features and rows, else the accelerated loop; sdm for ``stopping="violation"``.
     tol : float
         Target for the relative duality gap or, with ``stopping="violation"``, for the violation of optimality.
@@ -87,6 +89,8 @@ class LinearSVM(LinearMachine, MarginClassifier):
     solver_options : dict or None
         Of sdm and accelerated_sdm. ``permutation`` (True): visit in random order. ``restricted_step`` (True): step only
         on the classes that matter to an example and store only non-zero duals; False steps on all, with dense duals.
+        Of pegasos: ``projection`` (True): project W to the ball that holds the optimum; ``batch_size`` (1): examples a
+        step.
 
     Attributes
     ----------

@@ -11,6 +11,7 @@ was within four times of the best fixed value on the sets tried; from there the 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
@@ -170,3 +171,31 @@ class AcceleratedSequentialDual(SequentialDual):
 
     name = "accelerated_sdm"
     accelerated = True
+
+
+class OtherSteps(SequentialDual):
+    """Passes over all examples in random order with another kind of step, on dense duals; only the gap stops them."""
+
+    def __init__(self, settings: Settings):
+        super().__init__(replace(settings, shrinking=False, options={"permutation": True, "restricted_step": False}))
+        self.tolerance = 0.0
+        self.unseen_start = False
+
+    def begin(self, machine: Machine, *, warm: bool) -> None:
+        """Tell the block which steps to take."""
+        raise NotImplementedError
+
+    def start(self, machine: Machine, *, warm: bool) -> None:
+        super().start(machine, warm=warm)
+        self.unseen_start = warm
+        if not warm:
+            self.begin(machine, warm=False)
+
+    def advance(self, machine: Machine, max_epochs: float) -> list[PassRecord]:
+        if not self.unseen_start:
+            return super().advance(machine, max_epochs)
+        self.unseen_start = False  # it may do: the first steps lead away from a good one
+        self.done = self.converged = machine.certify().worst_gap <= self.tol
+        if not self.done:
+            self.begin(machine, warm=True)
+        return []

@@ -15,6 +15,7 @@ from multimargin.linear.machine import Algorithm, Settings
 from multimargin.problems.formulations import FORMULATIONS, LOSSES
 
 _SEPARABLE = ("one_vs_rest", "one_vs_one", "dag")
+_BINARY_OR_CRAMMER_SINGER = ("crammer_singer", "one_vs_rest", "one_vs_one", "dag")
 _SDM_OPTIONS = {"permutation": True, "restricted_step": True}
 
 
@@ -38,10 +39,20 @@ SOLVERS = {
     "sdm": Solver("sdm", "SequentialDual", stoppings=("gap", "violation"), options=_SDM_OPTIONS),
     "accelerated_sdm": Solver("sdm", "AcceleratedSequentialDual", stoppings=("gap", "violation"), options=_SDM_OPTIONS),
     "newton": Solver("newton", "Newton"),
+    "pegasos": Solver(
+        "pegasos",
+        "Pegasos",
+        formulations=_BINARY_OR_CRAMMER_SINGER,
+        losses=("hinge",),
+        options={"projection": True, "batch_size": 1},
+    ),
+    "exponentiated_gradient": Solver(
+        "exponentiated", "ExponentiatedGradient", formulations=_BINARY_OR_CRAMMER_SINGER, losses=("hinge",)
+    ),
     "cutting_plane": Solver(
         "cutting_plane",
         "CuttingPlane",
-        formulations=("crammer_singer", "one_vs_rest", "one_vs_one", "dag"),
+        formulations=_BINARY_OR_CRAMMER_SINGER,
         losses=("hinge",),
     ),
     "tron": Solver("tron", "Tron", _SEPARABLE, ("squared_hinge",)),
