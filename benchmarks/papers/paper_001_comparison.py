@@ -53,7 +53,7 @@ def cells(size: str) -> list[Cell]:
         sets, seconds = ("generated:two_topics", "generated:words"), 0.03
     else:
         folder()
-        sets, seconds = SETS, 600.0 if size == "full" else 6.0
+        sets, seconds = SETS, 600.0 if size == "full" else 8.0
     every = [(data, loss, m) for data in sets for loss, methods in METHODS.items() for m in ("optimum", *methods)]
     return [{"data": data, "loss": loss, "method": m, "seconds": seconds} for data, loss, m in every]
 
@@ -129,7 +129,7 @@ def pictures(page: Page, results: Results, sets: list[str]) -> None:
             ax.axhline(0, color=GREY, linewidth=1)
             log_scale(ax, "x")
             ax.set_ylabel("accuracy difference, points")
-            ax.set_ylim(bottom=max(ax.get_ylim()[0], -12))
+            ax.set_ylim(bottom=max(ax.get_ylim()[0], -5))
             for axes in (objective_axes, accuracy_axes):
                 axes[row, column].set_title(f"{NAMES[loss]}: {data}")
     for figure, axes in ((objectives, objective_axes), (accuracies, accuracy_axes)):

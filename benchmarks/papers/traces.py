@@ -26,7 +26,7 @@ from sklearn.exceptions import ConvergenceWarning
 # By which max_iter grows while fits are short, and then: all fits together take 1.6 / 0.6 times as long as the last.
 FINE_GROWTH, GROWTH = 1.25, 1.6
 TIGHT = 1e-8  # tolerance of the fits of a curve: none should end by itself before its max_iter
-REPEATS, SHORT = 3, 0.2
+REPEATS, SHORT = 3, 0.05  # how often, and what short is, in seconds
 FEWEST = 4  # points of a curve
 CLOCK = (
     "Seconds are the processor's, of the one thread that trains, from the first pass on: neither reading nor "
