@@ -132,8 +132,8 @@ def write(page: Page, results: Results) -> None:
     page.text(verdict(results, sets))
     page.figure(picture(results, sets), "Accuracy minus that of one-vs-rest on the same split; bars: the mean")
     page.differs(
-        "Splits: drawn anew; ten of them, as there. tf-idf of text from all rows before the splits "
-        "(the paper's files came with their features).",
+        "Splits: drawn anew (the paper has ten). tf-idf of text from all rows before the splits (the paper's files "
+        "came with their features).",
         "news20 is the by-date collection with headers and our tokens (56,431 features; the paper: 62,061); "
         "banking77 and reuters52 stand in for SECTOR and RCV1, whose figures are beside theirs but are not comparable.",
         "mnist is divided by 255, covtype by the largest value of every feature; the paper does not say how it scaled, "

@@ -103,6 +103,8 @@ def write(page: Page, results: Results) -> None:
         "solved together, and the accuracy is that of the 20 classes.",
         "The rivals are ours, on the same rows and loops as DCD, not the authors' programs; everybody computes in "
         "float64. Ratios are to the faster of DCD and DCD-S.",
+        "Shrinking (-S) is that of paper 000: after a full pass some passes over the rows whose duals are between "
+        "their bounds.",
         CLOCK,
     )
 

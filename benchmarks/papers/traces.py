@@ -50,13 +50,16 @@ def processor_clock() -> Iterator[None]:
 
 
 def trace(data: Data, seconds: float, **parameters: Any) -> list[Point]:
-    """The points of a LinearSVM with these parameters; after four points, no fit begins later than ``seconds``."""
-    began = time.process_time()
+    """The points of a LinearSVM with these parameters: at least four, and as many as ``seconds`` are enough for."""
     points: list[Point] = []
-    epochs = 1
-    while len(points) < FEWEST or (time.process_time() - began < seconds and not points[-1]["converged"]):
+    epochs, spent, next_cost = 1, 0.0, 0.0
+    while len(points) < FEWEST or (spent + next_cost < seconds and not points[-1]["converged"]):
+        began = time.process_time()
         points.append(_point(data, epochs, parameters))
+        cost = time.process_time() - began
+        spent += cost
         growth = FINE_GROWTH if points[-1]["seconds"] < SHORT else GROWTH
+        next_cost = growth * cost
         epochs = max(epochs + 1, round(epochs * growth))
     return points
 
