@@ -234,7 +234,7 @@ def parser(experiment: Experiment) -> argparse.ArgumentParser:
 
 
 def main(experiment: Experiment, arguments: list[str] | None = None) -> int:
-    """Run and write; 0 if all cells are there, 1 if some failed, 2 if the data sets are not there."""
+    """Run and write; 0 unless cells failed (1), the data sets are not there (2) or Ctrl-C came (130)."""
     options = parser(experiment).parse_args(arguments)
     folder = options.results or (HERE / "results" / ".quick" if options.size == "quick" else HERE / "results")
     store = Store(folder / ".cells" / f"{experiment.name}.jsonl", experiment)
@@ -246,7 +246,12 @@ def main(experiment: Experiment, arguments: list[str] | None = None) -> int:
         print(f"{experiment.name}: {error} (or try --quick)", file=sys.stderr)
         return 2
     jobs = options.jobs or (1 if experiment.timed or options.size == "quick" else os.cpu_count() or 1)
-    errors = run_cells(experiment, cells, store, jobs, time.perf_counter() + options.budget)
+    interrupted, errors = False, {}
+    try:
+        errors = run_cells(experiment, cells, store, jobs, time.perf_counter() + options.budget)
+    except KeyboardInterrupt:
+        print(f"{experiment.name}: interrupted; run it again to go on", file=sys.stderr)
+        interrupted = True
     results = store.results(cells)
     page = Page(folder, experiment.name)
     page.begin(experiment.title, options.size, store.date(cells))
@@ -254,4 +259,4 @@ def main(experiment: Experiment, arguments: list[str] | None = None) -> int:
         experiment.write(page, results)
     page.end(len(cells) - len(results.pairs), errors)
     print(page.file)
-    return 1 if errors else 0
+    return 130 if interrupted else 1 if errors else 0

@@ -159,6 +159,18 @@ def test_a_budget_stops_before_the_next_cell(tmp_path):
     assert "2 cells are missing" in (tmp_path / "small.md").read_text()
 
 
+def test_what_is_finished_is_written_after_an_interrupt(tmp_path, capsys):
+    def interrupted(cell):
+        if cell["a"] == 2:
+            raise KeyboardInterrupt
+        return {"b": 7}
+
+    run = module("experiment").main
+    assert run(small(interrupted), ["--jobs", "1", "--results", str(tmp_path)]) == 130
+    assert "2 cells are missing" in (tmp_path / "small.md").read_text()
+    assert "run it again to go on" in capsys.readouterr().err
+
+
 def test_cells_run_in_other_processes(tmp_path):
     run = module("experiment").main
     identity = dict  # a cell is its own result; a function that other processes can import
