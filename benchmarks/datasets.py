@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -55,21 +56,13 @@ def names() -> list[str]:
     return sorted(file.stem for file in folder().glob("*.npz"))
 
 
-def load(name: str, dtype: str | type = np.float64) -> Data:
+def load(name: str, dtype: str | type = np.float64, covtype_rows: int = COVTYPE_ROWS) -> Data:
     """Load a set, scaled as the benchmarks use it.
 
     Text becomes unit-length tf-idf rows, mnist is divided by 255, covtype is scaled by feature and cut to 100,000
     random rows; the others are as stored.
     """
-    file = folder() / f"{name}.npz"
-    if not file.is_file():
-        raise FileNotFoundError(f"no data set {name!r}; the folder has {', '.join(names())}")
-    with np.load(file, allow_pickle=False) as stored:
-        prefix, test = ("X_train", "X_test") if "y_train" in stored else ("X", None)
-        X, y = _matrix(stored, prefix), stored[prefix.replace("X", "y")].astype(np.int64)
-        X_test = _matrix(stored, test) if test else None
-        y_test = stored["y_test"].astype(np.int64) if test else None
-        is_text = bool(stored["is_text"])
+    X, y, X_test, y_test, is_text = _stored(name)
     if is_text:
         idf = inverse_document_frequency(X)
         X, X_test = (M if M is None else tfidf(M, idf) for M in (X, X_test))
@@ -77,10 +70,51 @@ def load(name: str, dtype: str | type = np.float64) -> Data:
         X, X_test = X / 255.0, X_test / 255.0
     elif name == "covtype":
         largest = np.abs(X).max(axis=0)
-        chosen = np.random.RandomState(0).permutation(len(y))[:COVTYPE_ROWS]
+        chosen = np.random.RandomState(0).permutation(len(y))[:covtype_rows]
         X, y = X[chosen] / np.where(largest > 0, largest, 1), y[chosen]
     X, X_test = (M if M is None else M.astype(dtype, copy=False) for M in (X, X_test))
     return Data(name, X, y, X_test, y_test)
+
+
+def load_with_test(name: str, test_share: float = 0.2, covtype_rows: int = COVTYPE_ROWS) -> Data:
+    """Load a set with test rows: its own, or a share of its rows, drawn at random within every class.
+
+    The idf of text comes from the training rows only.
+    """
+    X, y, X_test, _, is_text = _stored(name)
+    if X_test is not None:
+        return load(name)
+    train, test = stratified_parts(y, (1 - test_share, test_share), seed=0)
+    if is_text:
+        idf = inverse_document_frequency(X[train])
+        return Data(name, tfidf(X[train], idf), y[train], tfidf(X[test], idf), y[test])
+    data = load(name, covtype_rows=covtype_rows)
+    train, test = stratified_parts(data.y, (1 - test_share, test_share), seed=0)
+    return Data(name, data.X[train], data.y[train], data.X[test], data.y[test])
+
+
+def load_whole(name: str, covtype_rows: int = COVTYPE_ROWS) -> Data:
+    """Load training and test rows as one. The idf of text comes from all of them."""
+    X, y, X_test, y_test, is_text = _stored(name)
+    if not is_text:
+        data = load(name, covtype_rows=covtype_rows)
+        X, y, X_test, y_test = data.X, data.y, data.X_test, data.y_test
+    if X_test is not None:
+        X = sp.vstack([X, X_test], format="csr") if sp.issparse(X) else np.concatenate([X, X_test])
+        y = np.concatenate([y, y_test])
+    return Data(name, tfidf(X, inverse_document_frequency(X)) if is_text else X, y)
+
+
+def stratified_parts(y: np.ndarray, shares: tuple[float, ...], seed: int) -> list[np.ndarray]:
+    """Rows cut at random into parts of these shares, every class in the same shares up to rounding."""
+    random = np.random.RandomState(seed)
+    ends = np.cumsum(shares)[:-1]
+    parts: list[list[np.ndarray]] = [[] for _ in shares]
+    for label in np.unique(y):
+        rows = random.permutation(np.flatnonzero(y == label))
+        for part, piece in zip(parts, np.split(rows, np.rint(ends * len(rows)).astype(int)), strict=True):
+            part.append(piece)
+    return [random.permutation(np.concatenate(part)) for part in parts]
 
 
 def load_for_kernels(name: str, dtype: str | type = np.float64) -> Data:
@@ -99,6 +133,19 @@ def load_for_kernels(name: str, dtype: str | type = np.float64) -> Data:
     if rows:
         data.X, data.y = data.X[: int(rows)].copy(), data.y[: int(rows)]
     return data
+
+
+def _stored(name: str) -> tuple[Any, np.ndarray, Any, np.ndarray | None, bool]:
+    """X, y, X_test, y_test as in the file, and whether X are word counts; no test rows: None."""
+    file = folder() / f"{name}.npz"
+    if not file.is_file():
+        raise FileNotFoundError(f"no data set {name!r}; the folder has {', '.join(names())}")
+    with np.load(file, allow_pickle=False) as stored:
+        prefix, test = ("X_train", "X_test") if "y_train" in stored else ("X", None)
+        X, y = _matrix(stored, prefix), stored[prefix.replace("X", "y")].astype(np.int64)
+        X_test = _matrix(stored, test) if test else None
+        y_test = stored["y_test"].astype(np.int64) if test else None
+        return X, y, X_test, y_test, bool(stored["is_text"])
 
 
 def _matrix(stored, prefix: str) -> np.ndarray | sp.csr_matrix:
