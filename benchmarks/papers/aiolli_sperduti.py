@@ -1,13 +1,16 @@
-"""What the figures of paper 004 share (Aiolli and Sperduti, "An Efficient SMO-like Algorithm for Multiclass SVM", 2002).
+"""What the figures of paper 004 share (Aiolli and Sperduti, "An Efficient SMO-like Algorithm for Multiclass SVM").
+
+The paper is of 2002.
 
 A method has three parts, in the paper's words: how the duals of an example move, CS (Crammer and Singer's fixed point),
-SMO (pairs of its duals until they gain little) or BAS (the best pair once); by which value examples are selected, KKT, AMG
-or BMG; and which threshold the value must exceed, LOG, MAX or MEAN.
+SMO (pairs of its duals until they gain little) or BAS (the best pair once); by which value examples are selected, KKT,
+AMG or BMG; and which threshold the value must exceed, LOG, MAX or MEAN.
 
 LOG, a threshold that cools, is there twice. As the papers print it, rho(t) = 0.999 / log10(t + 10) in round t; and as
-KernelSVM has it, where every round divides the threshold of the last one, so that it can reach the optimum. The printed one is
-run as a sequence of fits that each end when no violation exceeds rho(t), each from the duals of the one before, at t = 0, 1,
-2, 4, ... (rho hardly changes in between). That is possible for KKT only, and says nothing about time.
+KernelSVM has it, where every round divides the threshold of the last one, so that it can reach the optimum. The
+printed one is run as a sequence of fits that each end when no violation exceeds rho(t), each from the duals of the one
+before, at t = 0, 1, 2, 4, ... (rho hardly changes in between). That is possible for KKT only, and says nothing about
+time.
 """
 
 from __future__ import annotations
@@ -102,10 +105,14 @@ def stop_after(steps: float) -> Callable[[dict[str, Any]], bool]:
 
 def introduce(page: Page, results: Results, claim: str) -> None:
     cell = results.pairs[0][0]
-    cache = f"a cache of {cell['cache_rows']} kernel rows" if cell.get("cache_rows") else "a cache that holds all kernel rows"
+    cache = (
+        f"a cache of {cell['cache_rows']} kernel rows"
+        if cell.get("cache_rows")
+        else "a cache that holds all kernel rows"
+    )
     page.text(
-        f"{cell['data']}, {cell['rows']} training rows; RBF kernel, C = {PROBLEM['C']:g}, gamma = {PROBLEM['gamma']:g}; {cache}. "
-        "A step moves the duals of one example."
+        f"{cell['data']}, {cell['rows']} training rows; RBF kernel, C = {PROBLEM['C']:g}, gamma = "
+        f"{PROBLEM['gamma']:g}; {cache}. A step moves the duals of one example."
     )
     page.text(f"The paper's claim: {claim}")
 
@@ -154,12 +161,14 @@ def picture(best: float, found: dict[str, dict[str, Any]], axes_shown: tuple[str
 
 def differences(page: Page, *more: str) -> None:
     page.differs(
-        "The paper has 5000 digits of NIST-3; ours are of mnist, which was made of it (2000 by default, 5000 with `--full`). "
-        "Kernel and C are not in the paper.",
-        "The paper plots the Lagrangian itself; the relative distance of the dual objective from its optimum shows the end of "
-        "a run, too.",
-        "LOG is KernelSVM's: it divides the last threshold, not the first one, by log10(t + 10), and takes half of the largest "
-        f'value where nobody exceeds it. "{PRINTED}" is the papers\' formula, at rounds 0, 1, 2, 4, ... 8192, a million and a '
+        "The paper has 5000 digits of NIST-3; ours are of mnist, which was made of it (2000 by default, 5000 with "
+        "`--full`). Kernel and C are not in the paper.",
+        "The paper plots the Lagrangian itself; the relative distance of the dual objective from its optimum shows the "
+        "end of a run, too.",
+        "LOG is KernelSVM's: it divides the last threshold, not the first one, by log10(t + 10), and takes half of the "
+        "largest "
+        f'value where nobody exceeds it. "{PRINTED}" is the papers\' formula, at rounds 0, 1, 2, 4, ... 8192, a '
+        "million and a "
         "thousand million.",
         *more,
     )

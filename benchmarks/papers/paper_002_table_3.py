@@ -1,7 +1,8 @@
 """Table III of paper 002: training time, testing time and unique support vectors at the paper's C and gamma.
 
-The stopping rule is the paper's: a violation of the optimality conditions of 0.001, and of 0.1 for C&S on letter and shuttle.
-Cross-validated sets: means over the ten folds of one folding. ``--full`` adds the papers' decomposition methods.
+The stopping rule is the paper's: a violation of the optimality conditions of 0.001, and of 0.1 for C&S on letter and
+shuttle. Cross-validated sets: means over the ten folds of one folding. ``--full`` adds the papers' decomposition
+methods.
 
     python benchmarks/papers/paper_002_table_3.py
 """
@@ -93,7 +94,7 @@ def write(page: Page, results: Results) -> None:
         page.table(headers, rows)
     page.text(claims(results))
     figure = picture(results)
-    page.figure(figure, "Unique support vectors and training seconds by set: ours (lines) and the paper's (crosses).")
+    page.figure(figure, "Unique support vectors and training seconds by set: ours, and the paper's as crosses.")
     page.differs(
         "The paper's machine: Pentium III, 500 MHz, 256 MB of cache for kernel values. Ours keeps at most 1024 MB.",
         "At dna the paper had several optimal pairs and shows the one with the fewest support vectors.",
@@ -115,7 +116,8 @@ def claims(results: Results) -> str:
             fastest.append(name)
     return (
         f"The paper: on large sets [25], [27] needs fewer support vectors than the three binary methods (here on "
-        f"{', '.join(fewest) or 'none'}), and one-against-one and DAG train fastest (here on {', '.join(fastest) or 'none'})."
+        f"{', '.join(fewest) or 'none'}), and one-against-one and DAG train fastest (here on "
+        f"{', '.join(fastest) or 'none'})."
     )
 
 

@@ -71,8 +71,8 @@ def write(page: Page, results: Results) -> None:
     if drawn:
         page.figure(picture(drawn), "Iterations without (17) and with (24) the bias; hollow: the paper's.")
     page.differs(
-        "Where fewer rows than the paper's are in the table, iterations cannot be compared with the paper's, only their "
-        "ratio can (`--full` has all rows).",
+        "Where fewer rows than the paper's are in the table, iterations cannot be compared with the paper's, only "
+        "their ratio can (`--full` has all rows).",
         "Ours has no shrinking of variables as BSVM has; the rule by which an example is selected is the same.",
     )
 

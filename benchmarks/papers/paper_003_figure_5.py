@@ -1,7 +1,7 @@
-"""Figure 5 of paper 003: run time and test error of Crammer and Singer's algorithm against its accuracy epsilon, on MNIST.
+"""Figure 5 of paper 003: run time and test error of Crammer and Singer's algorithm against its epsilon, on MNIST.
 
-All that its section 7 describes is in use: selection by the optimality conditions, active set, cooling, cache, fixed-point
-steps. The default trains 2000 rows, ``--full`` all 60,000.
+All that its section 7 describes is in use: selection by the optimality conditions, active set, cooling, cache,
+fixed-point steps. The default trains 2000 rows, ``--full`` all 60,000.
 
     python benchmarks/papers/paper_003_figure_5.py
 """
@@ -40,7 +40,8 @@ def write(page: Page, results: Results) -> None:
     cell = results.pairs[0][0]
     page.text(
         f"{cell['data']}, {cell['rows'] or 'all'} training rows; RBF kernel, C = {PROBLEM['C']:g}, gamma = "
-        f"{PROBLEM['gamma']:g}. A step is an iteration of the paper, the duals of one example; kernel rows are those computed."
+        f"{PROBLEM['gamma']:g}. A step is an iteration of the paper, the duals of one example; kernel rows are those "
+        "computed."
     )
     rows = [
         [c["epsilon"], r["seconds"], r["steps"], f"{r['kernel_rows']:.0f}", f"{r['error']:.2f}", f"{r['gap']:.1e}"]
@@ -58,11 +59,11 @@ def write(page: Page, results: Results) -> None:
     axes[0, 0].set_ylim(bottom=0)
     page.figure(figure, "Run time and test error as functions of the required accuracy.")
     page.differs(
-        "Kernel and C are not in the paper's text (it ends before its experiments); ours are an RBF kernel and what suits "
-        "mnist.",
+        "Kernel and C are not in the paper's text (it ends before its experiments); ours are an RBF kernel and what "
+        "suits mnist.",
         "The default has 2000 training rows, the paper 60,000: errors are higher than its 1.4 to 1.9 %.",
-        "The logarithmic cooling divides the last epsilon, not the first, by log10(t + 10): as printed it would stay above "
-        "0.1 for ten thousand million rounds.",
+        "The logarithmic cooling divides the last epsilon, not the first, by log10(t + 10): as printed it would stay "
+        "above 0.1 for ten thousand million rounds.",
     )
 
 
@@ -74,10 +75,11 @@ def claims(results: Results) -> str:
     moderate, small = found[0.1], found[0.0001]
     best = min(result["error"] for result in found.values())
     return (
-        f"The paper: an epsilon of 0.1 already generalises well (here its error is {moderate['error']:.2f} %, the lowest of "
-        f"all {best:.2f} %), and smaller ones take 20 to 30 % more time (here 0.0001 takes "
-        f"{small['steps'] / moderate['steps']:.1f} times the steps, {small['kernel_rows'] / moderate['kernel_rows']:.2f} "
-        f"times the kernel rows and {small['seconds'] / moderate['seconds']:.2f} times the seconds of 0.1)."
+        f"The paper: an epsilon of 0.1 already generalises well (here its error is {moderate['error']:.2f} %, the "
+        f"lowest of all {best:.2f} %), and smaller ones take 20 to 30 % more time (here 0.0001 takes "
+        f"{small['steps'] / moderate['steps']:.1f} times the steps, "
+        f"{small['kernel_rows'] / moderate['kernel_rows']:.2f} times the kernel rows and "
+        f"{small['seconds'] / moderate['seconds']:.2f} times the seconds of 0.1)."
     )
 
 

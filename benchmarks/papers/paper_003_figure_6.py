@@ -1,8 +1,8 @@
 """Figure 6 of paper 003: the objective against iterations, with a fixed accuracy and with cooling.
 
 Both have the active set: examples with duals come first, others only when none of these violates its conditions by more
-than epsilon. With a fixed epsilon every new example is followed by many small steps; cooling begins with a large epsilon.
-The paper shows logarithmic cooling and names two more, which are here, too.
+than epsilon. With a fixed epsilon every new example is followed by many small steps; cooling begins with a large
+epsilon. The paper shows logarithmic cooling and names two more, which are here, too.
 
     python benchmarks/papers/paper_003_figure_6.py
 """
@@ -60,8 +60,8 @@ def run(cell: Cell) -> dict[str, Any]:
 
 def write(page: Page, results: Results) -> None:
     page.text(
-        f"Steps (iterations: the duals of one example) until no violation exceeds epsilon = {EPSILON}, and until the dual "
-        f"objective is within {100 * WITHIN:g} % of its optimum."
+        f"Steps (iterations: the duals of one example) until no violation exceeds epsilon = {EPSILON}, and until the "
+        f"dual objective is within {100 * WITHIN:g} % of its optimum."
     )
     rows, ratios, drawn = [], {}, []
     for data in results.values("data"):
@@ -84,14 +84,14 @@ def write(page: Page, results: Results) -> None:
     page.table(headers, rows)
     reached = [f"{data} ({ratio:.0f})" for data, ratio in ratios.items() if ratio >= TIMES]
     page.text(
-        f"The paper: cooling reduces the iterations by an order of magnitude. Here the best cooling needs at least {TIMES} times "
-        f"fewer steps on {len(reached)} of {len(ratios)} sets: {', '.join(reached) or 'none'}."
+        "The paper: cooling reduces the iterations by an order of magnitude. Here the best cooling needs at least "
+        f"{TIMES} times fewer steps on {len(reached)} of {len(ratios)} sets: {', '.join(reached) or 'none'}."
     )
     page.figure(picture(results, drawn), "Relative distance of the dual objective from its optimum against steps.")
     page.differs(
         "The paper does not say which set and which epsilon its figure shows; it plots the objective itself.",
-        "The logarithmic cooling divides the last epsilon, not the first, by log10(t + 10): as printed it would stay above "
-        "0.1 for ten thousand million rounds.",
+        "The logarithmic cooling divides the last epsilon, not the first, by log10(t + 10): as printed it would stay "
+        "above 0.1 for ten thousand million rounds.",
     )
 
 

@@ -1,8 +1,8 @@
 """Figure 7 of paper 003: run time of five versions of its algorithm against the size of the training set, on MNIST.
 
-1. cycles through the examples; 2. takes the one that violates its optimality conditions most; 3. adds the active set and
-cooling; 4. adds a cache of kernel rows; 5. adds sparse rows. Versions 1 to 3 have room for ten kernel rows only, which is
-next to none.
+1. cycles through the examples; 2. takes the one that violates its optimality conditions most; 3. adds the active set
+and cooling; 4. adds a cache of kernel rows; 5. adds sparse rows. Versions 1 to 3 have room for ten kernel rows only,
+which is next to none.
 
     python benchmarks/papers/paper_003_figure_7.py
 """
@@ -68,7 +68,9 @@ def write(page: Page, results: Results) -> None:
     page.table(["training rows", "version", "seconds", "steps", "kernel rows"], rows)
     page.text(claims(results))
     figure, axes = panels(1, 2)
-    for ax, what, label in zip(axes[0], ("seconds", "kernel_rows"), ("run time, s", "kernel rows computed"), strict=True):
+    for ax, what, label in zip(
+        axes[0], ("seconds", "kernel_rows"), ("run time, s", "kernel rows computed"), strict=True
+    ):
         for position, (version, (name, _)) in enumerate(VERSIONS.items()):
             found = [(c["rows"], r[what]) for c, r in results.where(version=version) if r["converged"]]
             curve(ax, [x for x, _ in found], [y for _, y in found], str(version), f"{name} ({version})", position)
@@ -82,8 +84,8 @@ def write(page: Page, results: Results) -> None:
         "Kernel and C are not in the paper's text; ours are an RBF kernel and what suits mnist.",
         "The paper's version 1 runs for a fixed number of passes; ours goes on until it is as accurate as the others.",
         "The logarithmic cooling divides the last epsilon, not the first, by log10(t + 10).",
-        "Kernel rows of dense data come from BLAS, those of sparse data from loops over the non-zeros; a fifth of mnist is "
-        "not zero.",
+        "Kernel rows of dense data come from BLAS, those of sparse data from loops over the non-zeros; a fifth of "
+        "mnist is not zero.",
     )
 
 
@@ -97,8 +99,8 @@ def claims(results: Results) -> str:
         more = "" if first["converged"] else "at least "
         return (
             "The paper: the fastest version is two orders of magnitude faster than the first. Here, with "
-            f"{rows} rows, {VERSIONS[found.index(fastest) + 1][0]} ({found.index(fastest) + 1}) is the fastest, by {more}"
-            f"{first['seconds'] / fastest['seconds']:.0f} times in seconds, and it computes "
+            f"{rows} rows, {VERSIONS[found.index(fastest) + 1][0]} ({found.index(fastest) + 1}) is the fastest, by "
+            f"{more}{first['seconds'] / fastest['seconds']:.0f} times in seconds, and it computes "
             f"{more}{first['kernel_rows'] / fastest['kernel_rows']:.0f} times fewer kernel rows."
         )
     return ""

@@ -1,6 +1,6 @@
 """Figure 3 of paper 004: the logarithmic cooling scheme with different selections and steps.
 
-    python benchmarks/papers/paper_004_figure_3.py
+python benchmarks/papers/paper_004_figure_3.py
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def write(page: Page, results: Results) -> None:
     introduce(
         page,
         results,
-        "the new selections converge faster, but with logarithmic cooling the optimum cannot be reached, as the threshold "
-        "stays near 0.1 for many iterations.",
+        "the new selections converge faster, but with logarithmic cooling the optimum cannot be reached, as the "
+        "threshold stays near 0.1 for many iterations.",
     )
     best, found = finished(results)
     if best is None or not found:

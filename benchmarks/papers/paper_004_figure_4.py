@@ -1,6 +1,6 @@
 """Figure 4 of paper 004: thresholds for the SMO-like steps, against Crammer and Singer's baseline.
 
-    python benchmarks/papers/paper_004_figure_4.py
+python benchmarks/papers/paper_004_figure_4.py
 """
 
 from __future__ import annotations

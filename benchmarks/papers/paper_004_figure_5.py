@@ -1,6 +1,6 @@
 """Figure 5 of paper 004: selections with the threshold MEAN.
 
-    python benchmarks/papers/paper_004_figure_5.py
+python benchmarks/papers/paper_004_figure_5.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Figure 6 of paper 004: the methods with a cache of 100 kernel rows, objective and test accuracy against time.
 
-    python benchmarks/papers/paper_004_figure_6.py
+python benchmarks/papers/paper_004_figure_6.py
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def write(page: Page, results: Results) -> None:
     introduce(
         page,
         results,
-        "all methods suffer from a small cache, those that select by KKT most; BAS is poor, as it takes more steps and so "
-        "computes more kernel rows.",
+        "all methods suffer from a small cache, those that select by KKT most; BAS is poor, as it takes more steps and "
+        "so computes more kernel rows.",
     )
     best, found = finished(results)
     if best is None or not found:
