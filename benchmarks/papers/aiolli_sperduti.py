@@ -36,6 +36,7 @@ ROUNDS = (0, *(2**power for power in range(14)), 10**6, 10**9)  # t of the print
 TOLERANCE = 1e-3  # of the violation, at which runs end
 WITHIN = (0.01, 0.001)  # of the optimum: the objectives that all are asked for
 CHECKPOINTS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)  # of the steps of a run, where test rows are predicted
+PRACTICAL = 2**13  # rounds; later ones are only told of
 AXES = {"seconds": "seconds", "steps": "steps", "kernel_rows": "kernel rows computed"}
 
 
@@ -118,10 +119,26 @@ def introduce(page: Page, results: Results, claim: str) -> None:
 
 
 def finished(results: Results) -> tuple[float | None, dict[str, dict[str, Any]]]:
-    """The optimum, and the results of the methods."""
+    """The optimum, and the results of the methods; of the printed schedule the rounds that can be done in practice."""
     best = results.one(method="optimum")
-    methods = [method for method in results.values("method") if method != "optimum"]
-    return best["dual"] if best else None, {method: results.one(method=method) for method in methods}
+    found = {method: results.one(method=method) for method in results.values("method") if method != "optimum"}
+    for method, result in found.items():
+        if PRINTED in method:
+            whole = result["curve"]
+            done = sum(t <= PRACTICAL for t in whole["rounds"])
+            found[method] = {"curve": {what: values[:done] for what, values in whole.items()}, "whole": whole}
+    return best["dual"] if best else None, found
+
+
+def in_the_long_run(best: float, found: dict[str, dict[str, Any]]) -> str:
+    """Where the printed schedule is after how many rounds, each of which looks at every example."""
+    lines = []
+    for method, result in found.items():
+        if "whole" in result:
+            off = dict(zip(result["whole"]["rounds"], distance(result["whole"], best), strict=True))
+            parts = [f"{100 * off[t]:.2f} % after {t:,} rounds" for t in (2**10, PRACTICAL, 10**6, 10**9)]
+            lines.append(f"- {method}: {', '.join(parts)}")
+    return "\n".join(["Distance from the optimum of the schedule as printed:", "", *lines])
 
 
 def table(page: Page, best: float, found: dict[str, dict[str, Any]]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from aiolli_sperduti import PRINTED, cells_of, differences, finished, introduce, picture, run, table
+from aiolli_sperduti import PRINTED, cells_of, differences, finished, in_the_long_run, introduce, picture, run, table
 from experiment import Cell, Experiment, Results, main
 from page import Page
 
@@ -29,6 +29,7 @@ def write(page: Page, results: Results) -> None:
     if best is None or not found:
         return
     table(page, best, found)
+    page.text(in_the_long_run(best, found))
     page.figure(picture(best, found), "Distance of the dual objective from its optimum, with logarithmic cooling.")
     differences(page)
 

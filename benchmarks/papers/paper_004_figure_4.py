@@ -8,7 +8,19 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from aiolli_sperduti import PRINTED, WITHIN, cells_of, differences, finished, introduce, picture, run, table
+from aiolli_sperduti import (
+    PRACTICAL,
+    PRINTED,
+    WITHIN,
+    cells_of,
+    differences,
+    finished,
+    in_the_long_run,
+    introduce,
+    picture,
+    run,
+    table,
+)
 from decomposition_runs import first_within
 from experiment import Cell, Experiment, Results, main
 from page import Page
@@ -28,6 +40,7 @@ def write(page: Page, results: Results) -> None:
         return
     table(page, best, found)
     page.text(verdict(best, found))
+    page.text(in_the_long_run(best, found))
     page.figure(picture(best, found), "Distance of the dual objective from its optimum, by threshold.")
     differences(page)
 
@@ -39,7 +52,8 @@ def verdict(best: float, found: dict[str, dict[str, Any]]) -> str:
         steps = {method: first_within(result["curve"], best, within, "steps") for method, result in found.items()}
         for cooled in [method for method in steps if "LOG" in method]:
             sooner = [m for m in NEW if steps.get(m) and (steps[cooled] is None or steps[m] < steps[cooled])]
-            reached = "never gets there" if steps[cooled] is None else f"takes {steps[cooled]} steps"
+            late = f"is not there in {PRACTICAL} rounds" if PRINTED in cooled else "never gets there"
+            reached = late if steps[cooled] is None else f"takes {steps[cooled]} steps"
             words.append(
                 f"- within {100 * within:g} %: {cooled} {reached}; sooner than it: {', '.join(sooner) or 'none'}"
             )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from aiolli_sperduti import AXES, cells_of, differences, distance, finished, introduce, run, table
+from aiolli_sperduti import AXES, CHECKPOINTS, cells_of, differences, distance, finished, introduce, run, table
 from experiment import Cell, Experiment, Results, main
 from page import Page
 from plots import curve, legend, panels
@@ -34,9 +34,8 @@ def write(page: Page, results: Results) -> None:
     table(page, best, found)
     page.figure(picture(best, found), "Distance from the optimum and test accuracy against seconds and kernel rows.")
     rows = [[method, *(f"{a:.2f}" for a in result["tested"]["accuracy"])] for method, result in found.items()]
-    steps = len(rows[0]) - 1
-    page.text("Test accuracy in percent, after 2, 5, 10, 20, 35, 50, 75 and 100 % of a method's steps:")
-    page.table(["method", *(f"point {at + 1}" for at in range(steps))], rows)
+    page.text("Test accuracy in percent, at the end of the slice in which a part of the method's steps was done:")
+    page.table(["method", *(f"{100 * part:g} %" for part in CHECKPOINTS)], rows)
     differences(page)
 
 
