@@ -18,7 +18,7 @@ BUNDLED = ("iris", "wine", "digits", "breast_cancer")  # features scaled to [0, 
 GENERATED = ("words", "two_topics")  # sparse rows of unit length; 5 and 2 classes
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=5)
 def with_test(name: str, rows: int | None = None) -> Data:
     """Training and test rows of a set; ``rows`` training rows at most, drawn at random within every class.
 
@@ -34,7 +34,7 @@ def with_test(name: str, rows: int | None = None) -> Data:
     return data if rows is None else Data(name, *_some(data.X, data.y, rows), data.X_test, data.y_test)
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=5)
 def whole(name: str, rows: int | None = None) -> Data:
     """Training and test rows as one; ``rows`` of them at most, drawn at random within every class."""
     source, _, short = name.rpartition(":")
@@ -65,6 +65,6 @@ def _words(name: str, n_classes: int, n_rows: int = 400, n_words: int = 300) -> 
     """Word counts of documents whose classes favour other words, as tf-idf rows."""
     random = np.random.RandomState(0)
     y = np.arange(n_rows) % n_classes
-    favour = random.gamma(0.3, size=(n_classes, n_words)) + 0.2 * random.gamma(0.3, size=n_words)
+    favour = random.gamma(0.3, size=(n_classes, n_words)) + 2 * random.gamma(0.3, size=n_words)
     counts = sp.csr_matrix(random.poisson(30 * favour[y] / favour.sum(axis=1)[y, None]))
     return Data(name, datasets.tfidf(counts, datasets.inverse_document_frequency(counts)), y.astype(np.int64))
