@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from plots import GREY, curve
+from plots import GREY, curve, log_scale
 from traces import Point, distances
 
 FLOOR = 1e-8  # what is nearer to the best value known is drawn there
@@ -26,7 +26,7 @@ def objective_panel(ax: Any, curves: dict[str, list[Point]], labels: dict[str, s
     for position, (method, points) in enumerate(curves.items()):
         seconds, values = distances(points, which, best)
         curve(ax, seconds, values.clip(FLOOR), method, labels[method], position)
-    ax.set(xscale="log", yscale="log")
+    log_scale(ax, "xy")
     ax.set_ylabel(f"{which}: relative distance")
 
 
@@ -37,7 +37,7 @@ def accuracy_panel(ax: Any, curves: dict[str, list[Point]], labels: dict[str, st
         curve(ax, seconds, [point["accuracy"] for point in points], method, labels[method], position)
     if final is not None:
         ax.axhline(final, color=GREY, linewidth=1, linestyle=":", label="at the optimum")
-    ax.set(xscale="log")
+    log_scale(ax, "x")
     ax.set_ylabel("test accuracy, %")
     everything = [point["accuracy"] for points in curves.values() for point in points]
     if everything:  # the first passes of a slow method may be far below what is of interest

@@ -64,6 +64,7 @@ class Page:
         self.folder.mkdir(parents=True, exist_ok=True)
         stem = f"{self.name}{suffix}"
         figure.savefig(self.folder / f"{stem}.png", dpi=110)
+        figure.set_layout_engine("none")  # it is laid out
         figure.savefig(self.folder / f"{stem}.svg", metadata={"Date": None})
         plt.close(figure)
         self.text(f"![{caption}]({stem}.png)")

@@ -36,7 +36,7 @@ def cells(size: str) -> list[Cell]:
         folder()
         problems = [(name, None if size == "full" else rows, 1.0) for name, (_, rows) in SETS.items()]
         problems += [("mnist", None, 10.0), ("mnist", None, 0.1)]
-        seconds = 2000.0 if size == "full" else 20.0
+        seconds = 2000.0 if size == "full" else 14.0
     every = [(*problem, method) for problem in problems for method in ("optimum", *LABELS)]
     return [{"data": d, "rows": rows, "C": C, "method": m, "seconds": seconds} for d, rows, C, m in every]
 

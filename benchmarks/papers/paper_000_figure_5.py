@@ -28,7 +28,7 @@ def cells(size: str) -> list[Cell]:
     else:
         folder()
         sets = {"mnist": None, "covtype": None if size == "full" else 80_000}
-        seconds = 500.0 if size == "full" else 15.0
+        seconds = 500.0 if size == "full" else 10.0
     every = [(name, rows, method) for name, rows in sets.items() for method in LABELS]
     return [{"data": data, "rows": rows, "method": m, "seconds": seconds} for data, rows, m in every]
 

@@ -16,7 +16,7 @@ from curves import below, objective_panel, reference_and_curves
 from datasets import folder
 from experiment import Cell, Experiment, Results, main
 from page import Page
-from plots import GREY, curve, legend, panels
+from plots import GREY, curve, legend, log_scale, panels
 from traces import best_bounds, distances, optimum, shown_time, time_to, trace
 
 # Loss: method, how it is called in the plots, and how it is asked for.
@@ -53,7 +53,7 @@ def cells(size: str) -> list[Cell]:
         sets, seconds = ("generated:two_topics", "generated:words"), 0.03
     else:
         folder()
-        sets, seconds = SETS, 600.0 if size == "full" else 10.0
+        sets, seconds = SETS, 600.0 if size == "full" else 6.0
     every = [(data, loss, m) for data in sets for loss, methods in METHODS.items() for m in ("optimum", *methods)]
     return [{"data": data, "loss": loss, "method": m, "seconds": seconds} for data, loss, m in every]
 
@@ -127,7 +127,8 @@ def pictures(page: Page, results: Results, sets: list[str]) -> None:
                 behind = [point["accuracy"] - reference["accuracy"] for point in found]
                 curve(ax, seconds, behind, method, both[method])
             ax.axhline(0, color=GREY, linewidth=1)
-            ax.set(xscale="log", ylabel="accuracy difference, points")
+            log_scale(ax, "x")
+            ax.set_ylabel("accuracy difference, points")
             ax.set_ylim(bottom=max(ax.get_ylim()[0], -12))
             for axes in (objective_axes, accuracy_axes):
                 axes[row, column].set_title(f"{NAMES[loss]}: {data}")

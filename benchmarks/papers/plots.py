@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import floor, log10
 from typing import Any
 
 import matplotlib as mpl
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 # Okabe and Ito's palette, whose colours remain apart for colour-blind readers; its yellow is too light for lines.
 BLUE, SKY, GREEN, ORANGE = "#0072b2", "#56b4e9", "#009e73", "#e69f00"
@@ -33,6 +35,8 @@ STYLES: dict[str, tuple[str, Any, str]] = {
 }
 _OTHERS = [(BLUE, "-", "o"), (VERMILLION, "--", "s"), (GREEN, "-.", "^"), (PURPLE, ":", "D"), (ORANGE, "--", "v")]
 _OTHERS += [(BLACK, "-.", "P"), (SKY, "-", "X")]
+
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 LOOK = {
     "font.size": 9,
@@ -68,6 +72,32 @@ def curve(ax: Any, x: Sequence[float], y: Sequence[float], method: str, label: s
     """One method's line; few enough markers to see the line."""
     with mpl.rc_context(LOOK):
         ax.plot(x, y, label=label, markevery=max(1, len(x) // 12), **style(method, position))
+
+
+def log_scale(ax: Any, which: str) -> None:
+    """Make the x, y or both ("xy") axes logarithmic, with ticks at powers of ten, or also between if these are few.
+
+    After the curves are drawn: what is few depends on them.
+    """
+    for name in which:
+        ax.set(**{f"{name}scale": "log"})
+        axis = getattr(ax, f"{name}axis")
+        low, high = sorted(axis.get_view_interval())
+        decades = log10(high / low) if low > 0 else 1.0
+        subs = (1.0,) if decades > 1.5 else (1.0, 2.0, 5.0) if decades > 0.5 else (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
+        axis.set_major_locator(LogLocator(subs=subs, numticks=8))
+        axis.set_major_formatter(FuncFormatter(_tick))
+        axis.set_minor_formatter(NullFormatter())
+
+
+def _tick(value: float, position: Any = None) -> str:
+    """Plain near one, else with a power of ten; no mathtext, which is slow and in another font."""
+    if 1e-3 <= value < 1e4:
+        return f"{value:g}"
+    exponent = floor(log10(value) + 1e-9)
+    power = "10" + str(exponent).translate(_SUPERSCRIPT)
+    factor = value / 10.0**exponent
+    return power if abs(factor - 1) < 1e-6 else f"{factor:.2g}·{power}"
 
 
 def legend(figure: Any, columns: int = 4) -> None:

@@ -23,7 +23,13 @@ import datasets
 HERE = Path(__file__).resolve().parent
 
 # Seconds that an experiment may take before it begins no further cell: about twice what it takes.
-BUDGETS: dict[str, float] = {}
+BUDGETS: dict[str, float] = {
+    "paper_000_figure_1": 400.0,
+    "paper_000_figure_2": 700.0,
+    "paper_000_figure_5": 150.0,
+    "paper_000_table_4_2": 1200.0,
+    "paper_001_comparison": 450.0,
+}
 GRACE = 240.0  # for the cell that is running then, and for the page
 
 
@@ -51,6 +57,7 @@ def main() -> int:
     options.add_argument("--quick", action="store_true", help="a smoke run")
     options.add_argument("--full", action="store_true", help="the papers' sizes, without budgets: days")
     options.add_argument("--fresh", action="store_true", help="forget the finished cells")
+    options.add_argument("--results", metavar="FOLDER", help="where results are written (results/)")
     chosen = options.parse_args()
     chosen_scripts = scripts(chosen.experiments)
     if not chosen_scripts:
@@ -64,6 +71,7 @@ def main() -> int:
             quick = True
     flags = ["--quick"] if quick else ["--full"] if chosen.full else []
     flags += ["--fresh"] if chosen.fresh else []
+    flags += ["--results", chosen.results] if chosen.results else []
     ends = {}
     for script in chosen_scripts:
         began = time.perf_counter()

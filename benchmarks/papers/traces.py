@@ -80,8 +80,11 @@ def best_bounds(reference: dict[str, float], curves: Iterable[list[Point]]) -> t
 
 
 def distances(curve: list[Point], which: str, best: float) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds, and the relative distance of the ``primal`` or ``dual`` values from the best one known, best so far."""
-    seconds = np.maximum.accumulate([point["seconds"] for point in curve])
+    """Seconds, and the relative distance of the ``primal`` or ``dual`` values from the best one known, best so far.
+
+    A shorter fit is the beginning of every longer one, so it cannot take more time: the least of them counts.
+    """
+    seconds = np.minimum.accumulate([point["seconds"] for point in reversed(curve)])[::-1]
     values = np.abs(np.array([point[which] for point in curve]) - best) / abs(best)
     return seconds, np.minimum.accumulate(values)
 
