@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from experiment import Results
 from plots import GREY, curve, log_scale
 from traces import Point, distances
 
@@ -21,11 +22,19 @@ def reference_and_curves(
     return reference, {method: by_method[method]["curve"] for method in labels if method in by_method}
 
 
+def training_rows(results: Results) -> str:
+    """How many rows of which set, in words."""
+    rows = {cell["data"]: cell["rows"] for cell, _ in results.pairs}
+    return ", ".join(f"{data} {'all' if n is None else format(n, ',')}" for data, n in rows.items())
+
+
 def objective_panel(ax: Any, curves: dict[str, list[Point]], labels: dict[str, str], which: str, best: float) -> None:
     """Relative distance from the best value known, both axes logarithmic."""
     for position, (method, points) in enumerate(curves.items()):
         seconds, values = distances(points, which, best)
         curve(ax, seconds, values.clip(FLOOR), method, labels[method], position)
+    ax.set(yscale="log")
+    ax.set_ylim(top=min(ax.get_ylim()[1], 5.0))  # far above that a method has not begun
     log_scale(ax, "xy")
     ax.set_ylabel(f"{which}: relative distance")
 

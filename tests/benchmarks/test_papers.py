@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from multimargin.linear.solvers import SOLVERS
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks" / "papers"
-SCRIPTS = sorted(file.stem for file in FOLDER.glob("paper_*.py"))
+SCRIPTS = sorted(file.stem for file in FOLDER.glob("paper_00[01]_*.py"))
 RIVALS = {"exponentiated_gradient", "cutting_plane", "pegasos", "primal_cd", "tron"}
 MISSING = RIVALS - set(SOLVERS)  # methods of cells that cannot run
 
@@ -199,7 +199,8 @@ def test_run_all_is_a_smoke_run_without_data_sets(tmp_path):
 
 
 def test_every_budget_has_its_script():
-    assert set(module("run_all").BUDGETS) <= set(SCRIPTS)
+    run_all = module("run_all")
+    assert set(run_all.BUDGETS) <= {script.stem for script in run_all.scripts([])}
 
 
 # Rows and curves
