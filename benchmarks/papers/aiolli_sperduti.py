@@ -25,7 +25,7 @@ from decomposition_runs import PROBLEM, curve, decomposition, distance, first_wi
 from experiment import Cell, Results
 from page import Page
 from plots import curve as draw
-from plots import legend, panels
+from plots import legend, log_scale, panels
 
 from multimargin import KernelSVM
 
@@ -167,8 +167,7 @@ def picture(best: float, found: dict[str, dict[str, Any]], axes_shown: tuple[str
             points = result["curve"]
             if what in points:
                 draw(ax, points[what], distance(points, best), method, method, position)
-        ax.set_xscale("log")
-        ax.set_yscale("log")
+        log_scale(ax, "xy")
         ax.set_ylim(bottom=1e-5)
         ax.set_xlabel(AXES[what])
     axes[0, 0].set_ylabel("distance from the optimum")

@@ -32,7 +32,7 @@ from hsu_lin import (
 )
 from kernel_rows import required
 from page import Page
-from plots import BLACK, legend, panels, style
+from plots import BLACK, legend, log_scale, panels, style
 
 REPEATS, SHORT = 3, 2.0  # runs of less than SHORT seconds are repeated; the best counts
 
@@ -133,7 +133,7 @@ def picture(results: Results) -> Any:
             ax.plot(x, [found[at][what] for at in here], label=NAMES[column], **looks)
             theirs = [getattr(TABLE_3[names[at]][column], what) for at in here]
             ax.plot(x, theirs, "x", color=BLACK, markersize=4, label="the paper's")
-        ax.set_yscale("log")
+        log_scale(ax, "y")
         ax.grid(axis="x", visible=False)
     axes[0, 0].set_ylabel("support vectors")
     axes[1, 0].set_ylabel("training, s")

@@ -15,7 +15,7 @@ import kernel_rows
 from experiment import Cell, Experiment, Results, main
 from hsu_lin import QUICK, RELAXED, TABLE_2, TABLE_5, TOLERANCE, fitted, machine
 from page import Page
-from plots import BLUE, VERMILLION, panels
+from plots import BLUE, VERMILLION, log_scale, panels
 
 EQUATIONS = {False: "(17), no bias", True: "(24), bias"}
 ROWS = {"shuttle": 10_000}  # of the default: all 43,500 take minutes
@@ -91,7 +91,7 @@ def picture(drawn: dict[str, tuple[tuple[int, int], tuple[int, int]]]) -> Any:
                 color=colour,
                 label=EQUATIONS[bool(which)] if not at else None,
             )
-    ax.set_yscale("log")
+    log_scale(ax, "y")
     ax.set_xticks(range(len(drawn)), list(drawn))
     ax.set_xlim(-0.6, len(drawn) - 0.4)
     ax.grid(axis="x", visible=False)

@@ -16,7 +16,7 @@ import numpy as np
 from decomposition_runs import PROBLEM, decomposition, outcome
 from experiment import Cell, Experiment, Results, main
 from page import Page
-from plots import curve, panels
+from plots import curve, log_scale, panels
 
 METHOD = {"selection": "kkt", "threshold": "logarithmic", "step": "fixed_point"}
 EPSILON = (0.9, 0.5, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
@@ -53,7 +53,7 @@ def write(page: Page, results: Results) -> None:
     epsilon = [c["epsilon"] for c, _ in results.pairs]
     for ax, what, label in zip(axes[0], ("seconds", "error"), ("run time, s", "test error, %"), strict=True):
         curve(ax, epsilon, [r[what] for _, r in results.pairs], "crammer_singer", label)
-        ax.set_xscale("log")
+        log_scale(ax, "x")
         ax.set_xlabel("epsilon")
         ax.set_ylabel(label)
     axes[0, 0].set_ylim(bottom=0)

@@ -17,7 +17,7 @@ from decomposition_runs import PROBLEM, curve, decomposition, distance, first_wi
 from experiment import Cell, Experiment, Results, main
 from page import Page
 from plots import curve as draw
-from plots import legend, panels
+from plots import legend, log_scale, panels
 
 EPSILON = 0.01
 WITHIN = 0.01  # of the optimum: the objective that all are asked for
@@ -106,8 +106,7 @@ def picture(results: Results, sets: list[str]) -> Any:
             if (result := results.one(data=data, method=method)) is not None:
                 points = result["curve"]
                 draw(ax, points["steps"], distance(points, best), method, LABELS[method], position)
-        ax.set_xscale("log")
-        ax.set_yscale("log")
+        log_scale(ax, "xy")
         ax.set_title(data)
         ax.set_xlabel("steps")
     for line in axes:

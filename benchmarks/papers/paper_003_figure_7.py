@@ -18,7 +18,7 @@ from datasets import Data
 from decomposition_runs import PROBLEM, decomposition, outcome, rows_in_mb
 from experiment import Cell, Experiment, Results, main
 from page import Page
-from plots import curve, legend, panels
+from plots import curve, legend, log_scale, panels
 
 EPSILON = 0.1  # which the paper finds good enough
 NO_CACHE = 10  # kernel rows
@@ -74,8 +74,7 @@ def write(page: Page, results: Results) -> None:
         for position, (version, (name, _)) in enumerate(VERSIONS.items()):
             found = [(c["rows"], r[what]) for c, r in results.where(version=version) if r["converged"]]
             curve(ax, [x for x, _ in found], [y for _, y in found], str(version), f"{name} ({version})", position)
-        ax.set_xscale("log")
-        ax.set_yscale("log")
+        log_scale(ax, "xy")
         ax.set_xlabel("training rows")
         ax.set_ylabel(label)
     legend(figure, columns=3)

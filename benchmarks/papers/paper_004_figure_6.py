@@ -11,7 +11,7 @@ from typing import Any
 from aiolli_sperduti import AXES, CHECKPOINTS, cells_of, differences, distance, finished, introduce, run, table
 from experiment import Cell, Experiment, Results, main
 from page import Page
-from plots import curve, legend, panels
+from plots import curve, legend, log_scale, panels
 
 CACHE_ROWS = 100
 METHODS = ["CS KKT LOG", "SMO KKT MEAN", "SMO AMG MEAN", "SMO BMG MEAN", "BAS BMG MEAN"]
@@ -46,10 +46,10 @@ def picture(best: float, found: dict[str, dict[str, Any]]) -> Any:
             points, tests = result["curve"], result["tested"]
             curve(axes[0, column], points[what], distance(points, best), method, method, position)
             curve(axes[1, column], tests[what], tests["accuracy"], method, method, position)
-        axes[0, column].set_yscale("log")
+        log_scale(axes[0, column], "y")
         axes[0, column].set_ylim(bottom=1e-5)
         for ax in axes[:, column]:
-            ax.set_xscale("log")
+            log_scale(ax, "x")
             ax.set_xlabel(AXES[what])
     axes[0, 0].set_ylabel("distance from the optimum")
     axes[1, 0].set_ylabel("test accuracy, %")
