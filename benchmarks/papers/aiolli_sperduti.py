@@ -159,6 +159,13 @@ def shown_end(result: dict[str, Any], best: float) -> str:
     return f"{distance(result['curve'], best)[-1]:.1e}"
 
 
+def moments(points: dict[str, list[float]], what: str) -> np.ndarray:
+    """Points to draw: against seconds the last one of every slice of work, as the clock is read after slices."""
+    if what != "seconds":
+        return np.arange(len(points[what]))
+    return np.flatnonzero(np.append(np.diff(points[what]) > 0.005, True))
+
+
 def picture(best: float, found: dict[str, dict[str, Any]], axes_shown: tuple[str, ...] = ("seconds", "steps")) -> Any:
     """Distance from the optimum against what is asked for."""
     figure, axes = panels(1, len(axes_shown))
@@ -166,7 +173,8 @@ def picture(best: float, found: dict[str, dict[str, Any]], axes_shown: tuple[str
         for position, (method, result) in enumerate(found.items()):
             points = result["curve"]
             if what in points:
-                draw(ax, points[what], distance(points, best), method, method, position)
+                shown = moments(points, what)
+                draw(ax, np.array(points[what])[shown], distance(points, best)[shown], method, method, position)
         log_scale(ax, "xy")
         ax.set_ylim(bottom=1e-5)
         ax.set_xlabel(AXES[what])

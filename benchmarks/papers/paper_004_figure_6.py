@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from aiolli_sperduti import AXES, CHECKPOINTS, cells_of, differences, distance, finished, introduce, run, table
+import numpy as np
+from aiolli_sperduti import AXES, CHECKPOINTS, cells_of, differences, distance, finished, introduce, moments, run, table
 from experiment import Cell, Experiment, Results, main
 from page import Page
 from plots import curve, legend, log_scale, panels
@@ -44,7 +45,9 @@ def picture(best: float, found: dict[str, dict[str, Any]]) -> Any:
     for column, what in enumerate(("seconds", "kernel_rows")):
         for position, (method, result) in enumerate(found.items()):
             points, tests = result["curve"], result["tested"]
-            curve(axes[0, column], points[what], distance(points, best), method, method, position)
+            shown = moments(points, what)
+            x, y = np.array(points[what])[shown], distance(points, best)[shown]
+            curve(axes[0, column], x, y, method, method, position)
             curve(axes[1, column], tests[what], tests["accuracy"], method, method, position)
         log_scale(axes[0, column], "y")
         axes[0, column].set_ylim(bottom=1e-5)
