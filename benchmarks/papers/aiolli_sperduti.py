@@ -175,8 +175,10 @@ def picture(best: float, found: dict[str, dict[str, Any]], axes_shown: tuple[str
             if what in points:
                 shown = moments(points, what)
                 draw(ax, np.array(points[what])[shown], distance(points, best)[shown], method, method, position)
+        if what != "seconds":  # before that they are all alike
+            ax.set_xlim(left=ax.get_xlim()[1] / 200)
+        ax.set_ylim(bottom=1e-5, top=1.5)
         log_scale(ax, "xy")
-        ax.set_ylim(bottom=1e-5)
         ax.set_xlabel(AXES[what])
     axes[0, 0].set_ylabel("distance from the optimum")
     legend(figure, columns=3)

@@ -70,8 +70,8 @@ def chosen(results: Results, name: str, column: str) -> tuple[int, list[float]] 
 def write(page: Page, results: Results) -> None:
     foldings = len(results.values("folding"))
     page.text(
-        f"Percent, ten-fold, of the C with the best mean over {foldings} random foldings, with the lowest and the "
-        f"highest folding. Ours should be within {POINTS:g} points of the paper's."
+        f"Percent, ten-fold, of the C with the best mean over {foldings} random folding{'s' * (foldings > 1)}, with "
+        f"the lowest and the highest folding. Ours should be within {POINTS:g} points of the paper's."
     )
     rows, off = [], {}
     for name in TABLE_4:
