@@ -125,20 +125,21 @@ def picture(results: Results) -> Any:
     figure, axes = panels(2, 1, width=7.4, height=2.5, sharex=True)
     names = results.values("set")
     for ax, what in zip(axes[:, 0], ("vectors", "training"), strict=True):
+        crosses: list[tuple[float, float]] = []
         for position, column in enumerate(COLUMNS):
             found = [results.one(set=name, column=column, solver="block") for name in names]
             here = [at for at, result in enumerate(found) if result]
             x = [at + 0.13 * (position - 2) for at in here]
             looks = style(column) | {"linestyle": "", "markersize": 5}
             ax.plot(x, [found[at][what] for at in here], label=NAMES[column], **looks)
-            theirs = [getattr(TABLE_3[names[at]][column], what) for at in here]
-            ax.plot(x, theirs, "x", color=BLACK, markersize=4, label="the paper's")
+            crosses += zip(x, (getattr(TABLE_3[names[at]][column], what) for at in here), strict=True)
+        ax.plot(*zip(*crosses, strict=True), "x", color=BLACK, markersize=4, label="the paper's")
         log_scale(ax, "y")
         ax.grid(axis="x", visible=False)
     axes[0, 0].set_ylabel("support vectors")
     axes[1, 0].set_ylabel("training, s")
     axes[1, 0].set_xticks(range(len(names)), names)
-    legend(figure, columns=6)
+    legend(figure, columns=3)
     return figure
 
 
