@@ -1,4 +1,4 @@
-"""The experiments of papers 002, 003 and 004: every script runs and writes its page; what they share is what it says."""
+"""The experiments of papers 002, 003 and 004: every script runs and writes its page; what they share is right."""
 
 from __future__ import annotations
 
