@@ -29,6 +29,17 @@ BUDGETS: dict[str, float] = {
     "paper_000_figure_5": 200.0,
     "paper_000_table_4_2": 800.0,
     "paper_001_comparison": 340.0,
+    "paper_002_table_2": 1000.0,
+    "paper_002_table_3": 300.0,
+    "paper_002_table_4": 500.0,
+    "paper_002_table_5": 150.0,
+    "paper_003_figure_5": 60.0,
+    "paper_003_figure_6": 60.0,
+    "paper_003_figure_7": 150.0,
+    "paper_004_figure_3": 60.0,
+    "paper_004_figure_4": 60.0,
+    "paper_004_figure_5": 60.0,
+    "paper_004_figure_6": 200.0,
 }
 GRACE = 240.0  # for the cell that is running then, and for the page
 

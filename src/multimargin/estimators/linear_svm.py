@@ -43,8 +43,8 @@ class LinearSVM(LinearMachine, MarginClassifier):
         Squared: ``C_i loss_i^2`` (summed over the terms of the loss).
     C : float
         Weight of the loss against the regulariser.
-    solver : {"auto", "sdm", "accelerated_sdm", "newton", "pegasos", "exponentiated_gradient", "cutting_plane", "tron", \
-"primal_cd"}
+    solver : {"auto", "sdm", "accelerated_sdm", "newton", "pegasos", "exponentiated_gradient", "cutting_plane", \
+"tron", "primal_cd"}
         "sdm" is the sequential dual method (for binary machines: dual coordinate descent); "accelerated_sdm"
         wraps it in an accelerated proximal-point loop; "newton" is a second-order method for few features.
         The others are the papers' rivals, to compare with. For the hinge loss, not for weston_watkins: "pegasos"
