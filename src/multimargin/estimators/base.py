@@ -24,7 +24,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from multimargin.data.rows import check_sparse
 from multimargin.estimators.calibration import log_probabilities, probabilities
 from multimargin.estimators.callbacks import CallbackSupport, observed, with_callbacks
+from multimargin.estimators.identity import identity
 from multimargin.estimators.out_of_fold import calibrated
+from multimargin.linear.checkpoint import Checkpoint
 from multimargin.linear.loop import HISTORY
 from multimargin.problems.formulations import JOINT, PAIRWISE, n_lanes
 from multimargin.reductions.pairwise import rounds_of_elimination, rounds_with_confidence, votes_with_confidence
@@ -72,6 +74,8 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
     random_state: Any
     decision_function_shape: Any
     break_ties: Any
+    checkpoint: Any
+    checkpoint_every: Any
 
     def _check(self) -> None:
         """Refuse wrong parameters."""
@@ -128,6 +132,8 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
                 interrupted = self._calibrate(request, trained, started)
         if interrupted:
             raise KeyboardInterrupt
+        if request.checkpoint is not None and trained.outcome.stopped_by in ("converged", "precision"):
+            request.checkpoint.remove()  # there is nothing left to do
         self._warn_unless_converged(trained.outcome)
         return self
 
@@ -146,6 +152,9 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         request = self._request(X, encoded, cap, weight)
         if self.warm_start and previous_classes is not None and np.array_equal(previous_classes, self.classes_):
             request.start_duals = self._scaled_duals(cap, encoded)
+        if self.checkpoint is not None:
+            of = identity(self, X, encoded, weight, request)
+            request.checkpoint = Checkpoint(self.checkpoint, self.checkpoint_every, of)
         try:
             with observed(self, X, y, sample_weight, request) as observers:
                 request.observers = observers

@@ -89,6 +89,12 @@ class LinearSVM(MarginClassifier):
     solver_options : dict or None
         ``permutation`` (True): visit in random order. ``restricted_step`` (True): step only on the classes that
         matter to an example and store only non-zero duals; False steps on all, with dense duals.
+    checkpoint : path or None
+        A file for the state of the training. If it is there, :meth:`fit` goes on from it, to the result that it would
+        have had without a stop; other data or parameters are refused. It is removed when there is nothing left to do.
+        See docs/checkpoints.md.
+    checkpoint_every : float
+        Seconds between two states that are written.
 
     Attributes
     ----------
@@ -154,6 +160,8 @@ class LinearSVM(MarginClassifier):
         decision_function_shape="ovr",
         break_ties=False,
         solver_options=None,
+        checkpoint=None,
+        checkpoint_every=600,
     ):
         self.formulation = formulation
         self.loss = loss
@@ -177,6 +185,8 @@ class LinearSVM(MarginClassifier):
         self.decision_function_shape = decision_function_shape
         self.break_ties = break_ties
         self.solver_options = solver_options
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
 
     def _check(self) -> None:
         check_linear(self)

@@ -39,6 +39,7 @@ class SequentialDual:
 
     name = "sdm"
     accelerated = False
+    kept = ("tolerance", "certify_below", "failed_certificates", "certified_at")
 
     def __init__(self, settings: Settings):
         self.settings = settings
