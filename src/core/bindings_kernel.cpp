@@ -206,11 +206,6 @@ void define_kernel_machines(nb::module_ &m) {
              std::visit([&](auto &s) { set_state(*s, state); }, self.store);
            },
            "state"_a, "Computes the tiles again.")
-      .def("set_counts",
-           [](PyStore &self, Index hits, Index misses, Index evaluations) {
-             std::visit([&](auto &s) { s->set_counts({hits, misses, evaluations}); }, self.store);
-           },
-           "hits"_a, "misses"_a, "evaluations"_a)
       .def_prop_ro("n_examples", &PyStore::n)
       .def_prop_ro("n_groups", &PyStore::n_groups)
       .def_prop_ro("single_precision", [](const PyStore &self) { return self.store.index() == 0; })

@@ -177,7 +177,13 @@ public:
   void state(State &state) {
     bool computed = !own_.empty();
     state.number("computed", computed);
-    if (state.loads() && computed && tiny() && own_.empty()) compute_own();
+    if (state.loads() && computed && tiny() && own_.empty()) uncounted([&] { compute_own(); });
+  }
+  // What has been counted before a checkpoint.
+  template <class Work> void uncounted(Work work) {
+    const StoreCounts counts = store_->counts();
+    work();
+    store_->set_counts(counts);
   }
 
 private:

@@ -70,7 +70,7 @@ template <class T> void WorkingSetMachine<T>::state(State &state) {
   state.number("uncertified", uncertified_);
   state.number("visited", visited_);
   state.number("moved", moved_);
-  if (state.loads() && selected_) find_tiles(); // and those that are missing are computed from the first column on
+  if (state.loads() && selected_) rows_.uncounted([&] { find_tiles(); }); // missing ones begin with the first column
 }
 
 template <class T> void WorkingSetMachine<T>::select_started() {

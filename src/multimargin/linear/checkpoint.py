@@ -16,7 +16,7 @@ from typing import Any
 from multimargin import __version__
 from multimargin.data.atomic import checked_target
 from multimargin.data.container import Kind, read_container, write_container
-from multimargin.linear.state import State, Stateful, part, prefixed
+from multimargin.linear.state import State, Stateful, number, part, prefixed
 
 FORMAT = "multimargin checkpoint"
 VERSION = 1
@@ -47,7 +47,9 @@ class Checkpoint:
     training : Stateful
         What the training keeps beside the loop and its machines; set by the training.
     state : dict of arrays or None
-        What it goes on from.
+        What it goes on from; None as soon as it does.
+    seconds : float
+        Of the training up to there.
 
     Raises
     ------
@@ -61,8 +63,11 @@ class Checkpoint:
         self.path, self.every, self.identity = checked_target(path), every, dict(identity)
         self.state: State | None = None
         self.written = time.monotonic()
+        self.seconds = 0.0
         if self.path.exists():
             self.state = self._read()
+            with self.restoring():
+                self.seconds = float(number(self.state, "loop.seconds"))
 
     def _read(self) -> State:
         description, arrays = read_container(self.path, CHECKPOINT)
@@ -79,7 +84,9 @@ class Checkpoint:
             if was.get(name) != self.identity.get(name)
         ]
         if differences:
-            raise self._refused(f"it is of another training: {', '.join(differences)}", f"or {_ANEW}")
+            raise self._refused(
+                f"it is of another training: {', '.join(differences)}", f"go on with what it was, or {_ANEW}"
+            )
         return arrays
 
     def _refused(self, what: str, advice: str = _ANEW) -> ValueError:
@@ -131,7 +138,7 @@ class Checkpoint:
 def _difference(name: str, was: Any, now: str | None) -> str:
     """In words. What is too long to be shown is a digest, behind a ``#``."""
     if isinstance(was, str) and isinstance(now, str) and "#" in was and "#" in now:
-        was, now = was.partition("#")[0], now.partition("#")[0]
+        was, now = (text.partition("#")[0].strip() for text in (was, now))
         if was == now:
             return f"{name} has other values"
     return f"{name} was {was} and is {now}"

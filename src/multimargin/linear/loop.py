@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import chain, count
 from math import ceil
 from typing import Any, Protocol, TypeVar
 
@@ -153,8 +153,8 @@ def solve(
 
     Machines are taken from the iterable when a thread is free for them, none after a limit, and handed to
     ``collect(position, machine)``, with a certificate, when they are finished; so only ``n_threads`` are alive.
-    The clock may have ``started`` before. On KeyboardInterrupt those alive are collected as they were last certified,
-    ``outcome`` says how far they came, and the interrupt is raised again.
+    The clock may have ``started`` before; that of a checkpoint has. On KeyboardInterrupt those alive are collected as
+    they were last certified, ``outcome`` says how far they came, and the interrupt is raised again.
 
     With a ``checkpoint`` the state is written now and then, when no thread works, and whenever the loop ends with
     something left to do; it begins with what the checkpoint has. Then ``machines`` are those of :func:`positions_left`.
@@ -204,24 +204,25 @@ class _Loop:
         self.short = False  # whether one of them has not converged
         self.unfinished: dict[int, State] = {}  # states of those that had to conclude,
         self.unconcluded: dict[int, tuple] = {}  # and records before the conclusion
+        self.resumed: dict[int, State] = {}  # states that nobody has gone on from yet
         self.sound = True  # whether all states are those between two slices
         if checkpoint is not None and (state := checkpoint.of_loop()) is not None:
             with checkpoint.restoring():
                 self._set_state(state, machines)
+            checkpoint.state = None  # is used up
 
     def run(self) -> None:
         self.executor: Executor = _Inline() if self.n_threads == 1 else ThreadPoolExecutor(self.n_threads)
-        with self.executor, _deferred_interrupt(self.checkpoint is not None) as interrupt:
+        with self.executor, _deferred_interrupt(self.checkpoint is not None) as later:
             try:
-                if not self.alive:
-                    self._go_on()
+                self._go_on()
                 while self.alive:
                     if self.jobs:
                         ready, _ = wait(self.jobs, return_when=FIRST_COMPLETED)
                         for job in ready:
                             self._receive(job)
                         self._tell()
-                    interrupt.raise_if_asked()
+                    later.raise_if_asked()
                     if self.checkpoint is not None and self.checkpoint.due():
                         if self.jobs:
                             continue  # until the slices of all threads have ended
@@ -232,7 +233,7 @@ class _Loop:
                     self.outcome.converged, self.outcome.stopped_by = False, self.stop
                 if self.checkpoint is not None and (left or self.unfinished):
                     self.checkpoint.save(self._state())
-                interrupt.raise_if_asked()
+                later.raise_if_asked()
             except KeyboardInterrupt:
                 self._interrupted()
                 raise
@@ -274,8 +275,13 @@ class _Loop:
     def _go_on(self) -> None:
         """The next slices: of machines between two of them, and of new ones for those that are done."""
         self.sound = False
-        idle, self.idle = self.idle, []
-        for position in idle:
+        while self.idle or (len(self.alive) < self.n_threads and not self.stop):
+            if not self.idle:
+                if (following := next(self.waiting, None)) is None:
+                    break
+                self._begin(*following)
+                continue
+            position = self.idle.pop(0)
             machine = self.alive[position]
             why = self.stop or ("max_iter" if machine.exhausted(self.limits.max_iter) else "")
             if machine.done or (why and machine.ready):
@@ -285,9 +291,18 @@ class _Loop:
                 del self.alive[position]
             else:
                 self._submit(position, machine)
-        for position, machine in islice(self.waiting, 0 if self.stop else self.n_threads - len(self.alive)):
-            self._submit(position, machine)
         self.sound = True
+
+    def _begin(self, position: int, machine: Any) -> None:
+        """A new machine has its first slice; one of the checkpoint is between two of them."""
+        if (state := self.resumed.pop(position, None)) is None:
+            self._submit(position, machine)
+            return
+        assert self.checkpoint is not None
+        with self.checkpoint.restoring():
+            machine.set_state(state)
+        self.alive[position] = machine
+        self.idle.append(position)
 
     def _conclude(self, position: int, machine: Any) -> None:
         """Certify one that has not converged; its state before that is kept, to go on from."""
@@ -339,7 +354,8 @@ class _Loop:
         history = self.outcome.history.copy()
         for at, record in self.unconcluded.items():
             history[at] = record
-        states = self.unfinished | {position: machine.state() for position, machine in self.alive.items()}
+        states = self.resumed | self.unfinished
+        states |= {position: machine.state() for position, machine in self.alive.items()}
         whole: State = {
             "seconds": np.array([time.perf_counter() - self.started]),
             "n_iter": np.array([self.outcome.n_iter]),
@@ -369,20 +385,17 @@ class _Loop:
         self.short = bool(number(state, "short"))
         if self.short:
             outcome.converged, outcome.stopped_by = False, "precision"
-        self.started -= number(state, "seconds")
         self._mind_the_clock()
         alive = state["alive"].tolist()
-        made = iter(machines)
         for position, at in zip(alive, state["last_record"].tolist(), strict=True):
-            machine = self.alive[position] = next(made)
-            machine.set_state(part(state, f"machine{position}"))
+            self.resumed[position] = part(state, f"machine{position}")
             if not -1 <= at < len(outcome.history):
                 raise ValueError("a machine has no last record")
             if at >= 0:
                 self.last_record[position] = at
-            self.idle.append(position)
         taken = {*alive, *self.finished}
-        self.waiting = zip((p for p in count() if p not in taken), made, strict=False)
+        positions = chain(alive, (position for position in count() if position not in taken))
+        self.waiting = zip(positions, machines, strict=False)
 
 
 class _Interrupt:
@@ -400,16 +413,30 @@ class _Interrupt:
             raise KeyboardInterrupt
 
 
+_deferred: list[_Interrupt] = []  # of the loop with a checkpoint that runs in the main thread
+
+
+def interrupt() -> None:
+    """For handlers of signals: KeyboardInterrupt, at the end of a slice if that can be waited for."""
+    if not _deferred:
+        raise KeyboardInterrupt
+    _deferred[-1].note()
+
+
 @contextmanager
 def _deferred_interrupt(wanted: bool) -> Iterator[_Interrupt]:
     """Where Ctrl-C would raise KeyboardInterrupt at once, in the middle of anything, let the loop do it."""
-    interrupt, usual = _Interrupt(), signal.default_int_handler
-    in_charge = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is usual
-    if not (wanted and in_charge):
-        yield interrupt
+    later, usual = _Interrupt(), signal.default_int_handler
+    if not wanted or threading.current_thread() is not threading.main_thread():
+        yield later
         return
-    signal.signal(signal.SIGINT, interrupt.note)
+    takes_over = signal.getsignal(signal.SIGINT) is usual
+    _deferred.append(later)
+    if takes_over:
+        signal.signal(signal.SIGINT, later.note)
     try:
-        yield interrupt
+        yield later
     finally:
-        signal.signal(signal.SIGINT, usual)
+        _deferred.pop()
+        if takes_over:
+            signal.signal(signal.SIGINT, usual)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -125,7 +126,9 @@ def train(request: Request) -> Trained:
     """Train all machines of a request, from where its checkpoint has them."""
     plan, checkpoint = list(tasks(request)), request.checkpoint
     results, outcome = _Results(request, plan), Outcome()
+    started = time.perf_counter()
     if checkpoint is not None:
+        started -= checkpoint.seconds
         checkpoint.training = results
         if (state := checkpoint.of_training()) is not None:
             with checkpoint.restoring():
@@ -139,7 +142,8 @@ def train(request: Request) -> Trained:
                 min(request.n_threads, len(plan)),
                 request.observers,
                 outcome,
-                checkpoint=checkpoint,
+                started,
+                checkpoint,
             )
     except KeyboardInterrupt as interrupt:
         raise Interrupted(results.trained(outcome)) from interrupt
