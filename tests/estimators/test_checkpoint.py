@@ -529,8 +529,8 @@ if __name__ == "__main__":
     print(json.dumps(train(*json.loads(sys.argv[1]))))
 """
 KILLED = [
-    ("linear", {"formulation": "one_vs_one", "solver": "sdm", "C": 10.0, "tol": 1e-4, "max_iter": 10**6}),
-    ("kernel", {"working_set": 10, "tol": 1e-5, "C": 10.0, "max_iter": 10**6}),
+    ("linear", {"formulation": "one_vs_one", "solver": "sdm", "max_iter": 10**6}),
+    ("kernel", {"working_set": 10, "tol": 1e-4, "max_iter": 10**6}),
 ]
 
 

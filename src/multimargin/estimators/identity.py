@@ -76,8 +76,8 @@ def _digest(*arrays: np.ndarray) -> str:
         flat = np.ascontiguousarray(array).reshape(-1)
         digest.update(f"{array.shape}{flat.dtype.kind}".encode())
         if flat.dtype.kind != "i":
-            digest.update(flat.view(np.uint8))
+            digest.update(flat.view(np.uint8).data)
             continue
         for begin in range(0, len(flat), _CHUNK):
-            digest.update(flat[begin : begin + _CHUNK].astype(np.int64).view(np.uint8))
+            digest.update(flat[begin : begin + _CHUNK].astype(np.int64).view(np.uint8).data)
     return digest.hexdigest()
