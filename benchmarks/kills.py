@@ -2,7 +2,7 @@
 
     python benchmarks/kills.py --kills 500
 
-A process trains, with a checkpoint after every slice, and is killed after a random part of the time that a whole
+A process trains, with a checkpoint after every slice, and is killed after a random part of a third of the time that a whole
 training takes; then the next one goes on from the file, until one gets to its end. Its result must be, bit for bit,
 that of a training that was not killed. The table has a row for each kind of machine.
 """
@@ -95,7 +95,7 @@ def main() -> None:
             kills = trainings = resumes = different = 0
             while kills < wanted:
                 resumes += path.exists()
-                result, _ = run(kind, path, rng.uniform(0, 0.6 * took))
+                result, _ = run(kind, path, rng.uniform(0, 0.3 * took))
                 kills += result is None
                 if result is not None:
                     trainings += 1
