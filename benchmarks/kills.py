@@ -2,10 +2,9 @@
 
     python benchmarks/kills.py --kills 500
 
-A process trains, with a checkpoint after every slice, and is killed at a random moment within a third of the time that a
-whole
-training takes; then the next one goes on from the file, until one gets to its end. Its result must be, bit for bit,
-that of a training that was not killed. The table has a row for each kind of machine.
+A process trains, with a checkpoint after every slice, and is killed at a random moment within a third of the time that
+a whole training takes; then the next one goes on from the file, until one gets to its end. Its result must be, bit for
+bit, that of a training that was not killed. The table has a row for each kind of machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The state of the core's objects: what goes on from it is the same; what cannot be one is refused, and harms nothing."""
+"""The state of the core's objects: what goes on from it is the same; what cannot be one is refused."""
 
 import numpy as np
 import pytest
