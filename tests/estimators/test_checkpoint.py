@@ -467,7 +467,7 @@ def test_forged_states_are_errors_or_trainings(iris, tmp_path, make):
     assert refused > len(arrays) / 3
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(stops=st.lists(st.integers(1, 12), max_size=6), seed=st.integers(0, 5))
 def test_any_stops(stops, seed):
     """Wherever it is stopped, and however often."""

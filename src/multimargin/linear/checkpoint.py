@@ -123,7 +123,7 @@ class Checkpoint:
         arrays = prefixed("loop", loop) | prefixed("training", self.training.state())
         try:
             write_container(self.path, CHECKPOINT, description, arrays)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # the latter if there are too many machines to describe
             warnings.warn(
                 f"no checkpoint was written to {self.path} ({error}); training goes on", RuntimeWarning, stacklevel=2
             )

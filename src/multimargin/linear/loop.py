@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from multimargin.linear.checkpoint import Checkpoint
-from multimargin.linear.state import State, Stateful, number, part, prefixed
+from multimargin.linear.state import State, Stateful, number, part, parts, prefixed
 
 HISTORY = np.dtype(
     [
@@ -369,7 +369,7 @@ class _Loop:
             column = np.ascontiguousarray(columns[name])
             whole[f"history.{name}"] = column if column.dtype.kind != "U" else column.astype(_TEXT).view(np.uint8)
         for position, state in states.items():
-            whole |= prefixed(f"machine{position}", state)
+            whole |= prefixed(f"machines.{position}", state)
         return whole
 
     def _set_state(self, state: State, machines: Iterable[Any]) -> None:
@@ -387,8 +387,9 @@ class _Loop:
             outcome.converged, outcome.stopped_by = False, "precision"
         self._mind_the_clock()
         alive = state["alive"].tolist()
+        machine_states = parts(part(state, "machines"))
         for position, at in zip(alive, state["last_record"].tolist(), strict=True):
-            self.resumed[position] = part(state, f"machine{position}")
+            self.resumed[position] = machine_states[str(position)]
             if not -1 <= at < len(outcome.history):
                 raise ValueError("a machine has no last record")
             if at >= 0:

@@ -34,6 +34,15 @@ def part(state: State, name: str) -> State:
     return {key.removeprefix(begin): value for key, value in state.items() if key.startswith(begin)}
 
 
+def parts(state: State) -> dict[str, State]:
+    """All parts, by name."""
+    found: dict[str, State] = {}
+    for key, value in state.items():
+        name, _, inner = key.partition(".")
+        found.setdefault(name, {})[inner] = value
+    return found
+
+
 def attributes(of: Any, names: Iterable[str]) -> State:
     """Attributes that are numbers or arrays."""
     return {name: np.array(getattr(of, name)).reshape(-1) for name in names}
