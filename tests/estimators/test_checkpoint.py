@@ -126,7 +126,7 @@ def test_linear(iris, tmp_path, formulation, solver, loss):
 @pytest.mark.parametrize("kind", ["float32", "sparse", "violation", "dense duals", "float64", "two classes", "lanes"])
 def test_linear_of_every_kind(blobs, tmp_path, solver, kind):
     X, y = blobs
-    more = {"float64": {"tol": 1e-6}, "dense duals": {"solver_options": {"restricted_step": False}}}.get(kind, {})
+    more = {"float64": {"tol": 9e-6}, "dense duals": {"solver_options": {"restricted_step": False}}}.get(kind, {})
     if kind == "violation":
         more = {"stopping": "violation"}
     if kind == "violation" and "violation" not in SOLVERS[solver].stoppings:
@@ -558,9 +558,6 @@ def test_killed(tmp_path, monkeypatch, kind, parameters):
     began = time.perf_counter()
     whole = names["train"](kind, parameters, path)
     took = time.perf_counter() - began
-    for share in (0.3, 0.4):
-        result = run_until(kind, parameters, path, share * took * random.uniform(0.8, 1.2))
-        if result is not None:
-            break
+    result = run_until(kind, parameters, path, took * random.uniform(0.2, 0.7))
     assert (result or run_until(kind, parameters, path, None)) == whole
     assert not path.exists()
