@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "state.hpp"
+
 namespace mm {
 
 struct Objectives { // estimates of a full pass
@@ -38,6 +40,14 @@ public:
     const double target = patience_factor_ * (0.04 + 2 * std::pow(loss_share, 4));
     const double change = std::pow(target / std::max(chi, 1e-12), 0.15);
     return std::clamp(kappa * std::clamp(change, 0.8, 1.25), 1e-6, 1e6);
+  }
+
+  void state(State &state) {
+    state.number("stages", stages_);
+    state.number("stalled", stalled_);
+    state.number("gap_to_halve", gap_to_halve_);
+    state.number("patience_factor", patience_factor_);
+    state.check(stages_ < 1 << 30 && stalled_ <= kPatience, "an acceleration without end");
   }
 
 private:

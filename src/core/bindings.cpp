@@ -147,6 +147,27 @@ mm::Formulation formulation_of(const std::string &name) {
   throw nb::value_error(("unknown core formulation '" + name + "'").c_str());
 }
 
+namespace {
+template <class T> bool taken(nb::handle value, mm::State::Values &out) {
+  In<T> array;
+  if (!nb::try_cast<In<T>>(value, array, false)) return false;
+  out = copied(array);
+  return true;
+}
+} // namespace
+
+mm::State state_from(nb::dict given) {
+  std::map<std::string, mm::State::Values> values;
+  for (const auto [key, value] : given) {
+    const std::string name = nb::cast<std::string>(key);
+    mm::State::Values &out = values[name];
+    if (!taken<double>(value, out) && !taken<float>(value, out) && !taken<std::int64_t>(value, out) &&
+        !taken<std::int32_t>(value, out) && !taken<std::uint64_t>(value, out) && !taken<std::uint8_t>(value, out))
+      throw nb::value_error(("inconsistent state: '" + name + "' is not an array of one dimension of a known type").c_str());
+  }
+  return mm::State(std::move(values));
+}
+
 NB_MODULE(_core, m) {
   nb::set_leak_warnings(false); // models that live until the interpreter ends are no leak
   m.doc() = "The compiled core of multimargin.";
@@ -237,6 +258,8 @@ NB_MODULE(_core, m) {
                                           self.single_precision() ? nb::dtype<float>() : nb::dtype<double>());
           },
           "A view of W, n_rows x padded lanes.")
+      .def("state", &state_of<mm::Weights>, "What it goes on from, as arrays by name.")
+      .def("set_state", &set_state<mm::Weights>, "state"_a)
       .def("squared_norms", [](const mm::Weights &self) {
         std::vector<double> w(static_cast<std::size_t>(self.stride())), v(w.size());
         {
@@ -375,6 +398,8 @@ NB_MODULE(_core, m) {
             self.block->accumulate(weights.view(), begin, end);
           },
           "weights"_a, "begin"_a, "end"_a, "W += sum of alpha x.")
+      .def("state", [](PyBlock &self) { return state_of(*self.block); }, "Duals and place in the pass, as arrays by name.")
+      .def("set_state", [](PyBlock &self, nb::dict state) { set_state(*self.block, state); }, "state"_a)
       .def("duals",
            [](const PyBlock &self) {
              std::vector<std::int64_t> indptr;
@@ -434,6 +459,8 @@ NB_MODULE(_core, m) {
             new (self) PyPasses{std::move(kept), mm::Passes(inner)};
           },
           "blocks"_a)
+      .def("state", [](PyPasses &self) { return state_of(self.passes); }, "As that of Weights, without the blocks.")
+      .def("set_state", [](PyPasses &self, nb::dict state) { set_state(self.passes, state); }, "state"_a)
       .def("scale_step", [](const PyPasses &self, const mm::Weights &weights) { return self.passes.scale_step(weights); },
            "weights"_a, "Scales 1 + scale_step * (0, 1, 2, 4) of W are tried.")
       .def(

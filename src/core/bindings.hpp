@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "block.hpp"
+#include "state.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -43,6 +44,29 @@ nb::ndarray<nb::numpy, T> owned_array(std::vector<T> &&values, std::initializer_
 }
 
 template <class T> std::vector<T> copied(const In<T> &array) { return {array.data(), array.data() + array.shape(0)}; }
+
+// What an object goes on from, as a dict of arrays; and back. If that is refused, the object is as it was.
+template <class Stateful> nb::dict state_of(Stateful &object) {
+  mm::State state;
+  object.state(state);
+  nb::dict out;
+  for (auto &[name, values] : state.all())
+    std::visit([&, &key = name](auto &v) { out[key.c_str()] = owned_array(std::move(v)); }, values);
+  return out;
+}
+mm::State state_from(nb::dict given);
+template <class Stateful> void set_state(Stateful &object, nb::dict given) {
+  mm::State state = state_from(given), before;
+  object.state(before);
+  try {
+    object.state(state);
+    state.check_used();
+  } catch (...) {
+    mm::State restored(std::move(before.all()));
+    object.state(restored);
+    throw;
+  }
+}
 
 mm::Formulation formulation_of(const std::string &name);
 

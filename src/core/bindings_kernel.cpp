@@ -196,6 +196,16 @@ void define_kernel_machines(nb::module_ &m) {
              std::visit([&](auto &s) { s->share(static_cast<std::size_t>(machines)); }, self.store);
            },
            "machines"_a, "How many machines run at once: their working sets share the budget. Before they are made.")
+      .def("state",
+           [](PyStore &self) {
+             return std::visit([](auto &s) { return state_of(*s); }, self.store);
+           },
+           "Which tiles it has, and what it counted, as arrays by name.")
+      .def("set_state",
+           [](PyStore &self, nb::dict state) {
+             std::visit([&](auto &s) { set_state(*s, state); }, self.store);
+           },
+           "state"_a, "Computes the tiles again.")
       .def_prop_ro("n_examples", &PyStore::n)
       .def_prop_ro("n_groups", &PyStore::n_groups)
       .def_prop_ro("single_precision", [](const PyStore &self) { return self.store.index() == 0; })
@@ -250,6 +260,8 @@ void define_kernel_machines(nb::module_ &m) {
             return self.machine->advance();
           },
           "About 50 ms of work.")
+      .def("state", [](PyMachine &self) { return state_of(*self.machine); }, "What it goes on from, as arrays by name.")
+      .def("set_state", [](PyMachine &self, nb::dict state) { set_state(*self.machine, state); }, "state"_a)
       .def_prop_ro("n_examples", [](const PyMachine &self) { return self.machine->n_examples(); })
       .def_prop_ro("lanes", [](const PyMachine &self) { return self.machine->lanes(); })
       .def_prop_ro("bias", [](const PyMachine &self) { return self.machine->bias(); })
@@ -308,6 +320,16 @@ void define_kernel_machines(nb::module_ &m) {
             return std::visit([&](const auto &b) { return b->advance({tol, by_violation, max_epochs}); }, self.batch);
           },
           "tol"_a, "by_violation"_a, "max_epochs"_a, "About 50 ms of work: the pairs that were finished in it.")
+      .def("state",
+           [](PyPairs &self) {
+             return std::visit([](auto &b) { return state_of(*b); }, self.batch);
+           },
+           "What it goes on from, as arrays by name.")
+      .def("set_state",
+           [](PyPairs &self, nb::dict state) {
+             std::visit([&](auto &b) { set_state(*b, state); }, self.batch);
+           },
+           "state"_a)
       .def("abandon",
            [](PyPairs &self) {
              return std::visit([](const auto &b) { return b->abandon(); }, self.batch);

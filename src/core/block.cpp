@@ -51,6 +51,7 @@ Block::Block(Problem problem, const Rows &rows, std::vector<std::int64_t> row, s
   if (pooled) lists_ = std::make_unique<PooledLists>(n_examples());
   else alpha_ = allocate_zeroed(row_.size() * static_cast<std::size_t>(alpha_stride_) * sizeof(double));
   const double per_row = rows_.n_rows > 0 ? n_nonzeros(rows_) / static_cast<double>(rows_.n_rows) : 0;
+  begin_sums();
   cost_ = static_cast<double>(n_examples()) * static_cast<double>(alpha_stride_) * (per_row + kRowOverhead);
 }
 
@@ -81,6 +82,10 @@ void Block::begin_pass(Kind kind, bool permute, double rest_share, double scale_
   }
   if (permute) shuffle_buckets(order_, random_);
   cursor_ = 0;
+  begin_sums();
+}
+
+void Block::begin_sums() {
   sums_.violation = sums_.sum_of_violations = 0;
   sums_.updates = 0;
   sums_.loss.assign(static_cast<std::size_t>(loss_size(problem_.lanes)), 0.0);
@@ -115,6 +120,25 @@ void Block::visit_pegasos(const WeightsView &weights, Index count) {
       if (problem_.separable()) sums_.dual[static_cast<std::size_t>(m)] -= std::abs(a[m]);
       else sums_.dual[0] -= 0.5 * std::abs(a[m]);
     }
+}
+
+void Block::state(State &state) {
+  if (lists_) lists_->state(state, problem_.lanes);
+  else state.values("alpha", alpha(), n_examples() * alpha_stride_);
+  state.array("rests", rests_);
+  state.random(random_);
+  state.indices("order", order_, n_examples(), n_examples());
+  state.number("cursor", cursor_);
+  state.check(cursor_ <= visits(), "a pass that has gone past its end");
+  state.number("full", full_);
+  state.number("rests_below", rests_below_);
+  state.number("margin_unit", margin_unit_);
+  state.number("scale_step", scale_step_);
+  state.number("violation", sums_.violation);
+  state.number("sum_of_violations", sums_.sum_of_violations);
+  state.number("updates", sums_.updates);
+  state.array("loss", sums_.loss);
+  state.array("dual", sums_.dual);
 }
 
 void Block::visit(const WeightsView &weights, double scale, Index count) {

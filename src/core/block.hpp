@@ -77,12 +77,14 @@ public:
   void export_duals(std::vector<std::int64_t> &indptr, std::vector<std::int32_t> &lane,
                     std::vector<double> &value) const;
   void import_duals(const std::int64_t *indptr, const std::int32_t *lane, const double *value);
+  void state(State &);
   double *alpha() { return static_cast<double *>(alpha_.get()); } // dense layout
   Index alpha_stride() const { return alpha_stride_; }
 
 private:
   Examples examples() const;
   void visit_pegasos(const WeightsView &weights, Index count);
+  void begin_sums();
 
   Problem problem_;
   Rows rows_;

@@ -185,6 +185,27 @@ template <class T> typename ScoredMachine<T>::Progress BoxDecomposition<T>::solv
   return moved ? Progress::more : Progress::stuck;
 }
 
+template <class T> void BoxDecomposition<T>::state(State &state) {
+  Base::state(state);
+  state.number("tolerance", tolerance_);
+  state.number("ready", ready_);
+  state.number("steps", steps_);
+  state.number("stale", stale_);
+  // Of the last step's choice, the examples of the worst variables are what the next one begins with.
+  std::vector<std::int64_t> free;
+  std::vector<std::int32_t> worst;
+  for (const Free &v : free_) free.push_back(v.at);
+  for (std::size_t t = 0; t < worst_.count; ++t) worst.push_back(worst_.what[t].i);
+  state.indices("free", free, std::numeric_limits<std::int64_t>::max(), n_ * lanes_);
+  state.indices("worst", worst, static_cast<std::int64_t>(worst_.what.size()), n_);
+  if (!state.loads()) return;
+  free_.clear();
+  for (const std::int64_t at : free)
+    free_.push_back({static_cast<std::uint32_t>(at % n_), static_cast<std::uint32_t>(at)});
+  worst_.count = worst.size();
+  for (std::size_t t = 0; t < worst.size(); ++t) worst_.what[t] = {worst[t], 0};
+}
+
 template class BoxDecomposition<float>;
 template class BoxDecomposition<double>;
 

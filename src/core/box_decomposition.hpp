@@ -25,6 +25,7 @@ template <class T> class BoxDecomposition final : public ScoredMachine<T> {
 public:
   BoxDecomposition(StoreView<T> rows, Index lanes, std::vector<std::int32_t> label, std::vector<double> cap,
                    Index working_set, bool shrinking, double tolerance);
+  void state(State &) override;
 
 private:
   using Base = ScoredMachine<T>;

@@ -199,6 +199,25 @@ template <class T> Index Decomposition<T>::next_in_order() {
   }
 }
 
+template <class T> void Decomposition<T>::state(State &state) {
+  Base::state(state);
+  state.random(random_);
+  state.number("open", open_);
+  state.number("rounds", rounds_);
+  state.number("epsilon", epsilon_);
+  state.number("rho", rho_);
+  state.number("accuracy", accuracy_);
+  state.number("moved", moved_);
+  state.array("used", used_);
+  state.check(std::all_of(used_.begin(), used_.end(), [](signed char u) { return u == 0 || u == -1; }),
+              "an active set that is no mask");
+  state.indices("order", order_, n_, n_);
+  state.number("at", at_);
+  state.check(at_ <= order_.size(), "a pass that has gone past its end");
+  state.number("moved_in_pass", moved_in_pass_);
+  state.number("passes", passes_);
+}
+
 template class Decomposition<float>;
 template class Decomposition<double>;
 

@@ -38,6 +38,7 @@ template <class T> class Decomposition final : public ScoredMachine<T> {
 public:
   Decomposition(StoreView<T> rows, Index lanes, std::vector<std::int32_t> label, std::vector<double> cap,
                 const Strategy &strategy, std::uint64_t seed);
+  void state(State &) override;
 
 private:
   using Base = ScoredMachine<T>;

@@ -29,4 +29,38 @@ void PooledLists::assign(Index list, const std::int32_t *classes, const double *
   entry.size = static_cast<std::int32_t>(size);
 }
 
+void PooledLists::state(State &state, Index lanes) {
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int32_t> classes;
+  std::vector<double> values;
+  const Index n = static_cast<Index>(lists_.size());
+  for (Index e = 0; e < n; ++e) {
+    sizes.push_back(size(e));
+    if (state.loads()) continue;
+    classes.insert(classes.end(), this->classes(e), this->classes(e) + size(e));
+    values.insert(values.end(), this->values(e), this->values(e) + size(e));
+  }
+  state.array("list_sizes", sizes);
+  state.indices("list_classes", classes, n * lanes, lanes);
+  state.list("list_values", values, n * lanes);
+  if (!state.loads()) return;
+  std::vector<Index> last(static_cast<std::size_t>(lanes), -1); // example that had the class
+  std::size_t at = 0;
+  for (Index e = 0; e < n; ++e) {
+    const std::int64_t size = sizes[static_cast<std::size_t>(e)];
+    state.check(size >= 0 && size <= lanes && at + static_cast<std::size_t>(size) <= classes.size(), "lists of duals that end elsewhere");
+    for (std::int64_t c = 0; c < size; ++c, ++at) {
+      Index &had = last[static_cast<std::size_t>(classes[at])];
+      state.check(had != e, "a list of duals with a class twice");
+      had = e;
+    }
+  }
+  state.check(at == classes.size() && at == values.size(), "lists of duals that end elsewhere");
+  at = 0;
+  for (Index e = 0; e < n; ++e) {
+    assign(e, classes.data() + at, values.data() + at, sizes[static_cast<std::size_t>(e)]);
+    at += static_cast<std::size_t>(sizes[static_cast<std::size_t>(e)]);
+  }
+}
+
 } // namespace mm

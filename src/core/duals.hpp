@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "state.hpp"
+
 namespace mm {
 
 using Index = std::int64_t;
@@ -25,6 +27,9 @@ public:
     __builtin_prefetch(classes(list));
     __builtin_prefetch(values(list));
   }
+
+  // Lists one after the other, as they stand: their order is that of the steps.
+  void state(State &, Index lanes);
 
   // Replaces a list; the arguments may not point into the pool.
   void assign(Index list, const std::int32_t *classes, const double *values, Index size);

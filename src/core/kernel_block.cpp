@@ -217,6 +217,14 @@ template <class T> Round KernelBlock<T>::certified() {
   return round;
 }
 
+template <class T> void KernelBlock<T>::state(State &state) {
+  WorkingSetMachine<T>::state(state);
+  state.array("violation", violation_);
+  state.random(random_);
+  state.number("kappa", kappa_);
+  state.check(kappa_ >= 0 && std::isfinite(kappa_), "kappa out of range");
+}
+
 template class KernelBlock<float>;
 template class KernelBlock<double>;
 

@@ -17,6 +17,7 @@ template <class T> class KernelBlock final : public WorkingSetMachine<T> {
 public:
   KernelBlock(StoreView<T> rows, Formulation formulation, Index lanes, std::vector<std::int32_t> label,
               std::vector<double> cap, Index working_set, bool shrinking, std::uint64_t seed);
+  void state(State &) override;
 
 private:
   void select() override;

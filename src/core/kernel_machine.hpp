@@ -41,6 +41,7 @@ public:
   virtual void duals(double *out) const = 0;     // n_examples x lanes
   virtual void set_duals(const double *) = 0;    // before the first advance
   virtual void scores(const Index *examples, Index count, double *out) const = 0; // count x lanes, without the bias
+  virtual void state(State &) = 0;               // all that it goes on from, but the store's
   virtual double bias() const { return 0; }      // the free bias, where there is one
 };
 
@@ -171,6 +172,18 @@ public:
                                 changes.data(),  workspace.data()};
       kernels().loops<T>().add_tiles(work, offset_[s + 1] - offset_[s], lanes, scores + offset_[s], ld);
     }
+  }
+
+  void state(State &state) {
+    bool computed = !own_.empty();
+    state.number("computed", computed);
+    if (state.loads() && computed && tiny() && own_.empty()) uncounted([&] { compute_own(); });
+  }
+  // What has been counted before a checkpoint.
+  template <class Work> void uncounted(Work work) {
+    const StoreCounts counts = store_->counts();
+    work();
+    store_->set_counts(counts);
   }
 
 private:

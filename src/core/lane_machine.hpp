@@ -30,6 +30,12 @@ protected:
     scores_.resize(n * static_cast<std::size_t>(lanes_));
   }
 
+  void state_of_lanes(State &state) {
+    state.part("rows", rows_);
+    state.array("alpha", alpha_);
+    state.array("scores", scores_);
+  }
+
   // Whether a dual of example i is not zero.
   bool in_use(Index i) const {
     const double *const a = alpha_.data() + i * stride_;

@@ -65,10 +65,49 @@ public:
     return {finish(false)};
   }
 
+  void state(State &state) {
+    bool training = machine_.has_value();
+    Index next = next_, visited = visited_;
+    std::size_t started = started_;
+    Round last = last_;
+    state.number("training", training);
+    state.number("next", next);
+    state.number("started", started);
+    state.number("visited", visited);
+    state.number("complete", last.complete);
+    state.number("stuck", last.stuck);
+    state.number("violation", last.violation);
+    state.number("visited_last", last.visited);
+    state.number("primal", last.primal);
+    state.number("dual", last.dual);
+    state.number("worst_gap", last.worst_gap);
+    const Index n_pairs = static_cast<Index>(pairs_.size());
+    state.check(next + training <= n_pairs && started <= start_.pair.size(), "more pairs than there are");
+    entries(state, "duals", duals_, store_->n());
+    entries(state, "scores", scores_, static_cast<Index>(sample_.size()));
+    if (state.loads()) {
+      next_ = next;
+      machine_.reset();
+      if (training) begin();
+      started_ = started;
+      last_ = last;
+      visited_ = visited;
+    }
+    if (training) state.part("machine", *machine_);
+  }
+
   const PairEntries &duals() const { return duals_; }
   const PairEntries &scores() const { return scores_; } // of the sample; row: index in the sample
 
 private:
+  void entries(State &state, const std::string &name, PairEntries &of, Index n_rows) {
+    constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
+    state.indices((name + "_pair").c_str(), of.pair, any, static_cast<Index>(pairs_.size()));
+    state.indices((name + "_row").c_str(), of.row, any, n_rows);
+    state.list((name + "_value").c_str(), of.value, any);
+    state.check(of.pair.size() == of.row.size() && of.pair.size() == of.value.size(), "entries of different length");
+  }
+
   static constexpr double kNanoseconds = 3e7, kOfRound = 2e4;
 
   void begin() {

@@ -148,4 +148,17 @@ Stopped Passes::run(Weights &weights, const RunOptions &options, std::vector<Pas
   return Stopped::epochs;
 }
 
+void Passes::state(State &state) {
+  state.number("scale_step", scale_step_);
+  state.part("acceleration", acceleration_);
+  state.number("next_kappa", next_kappa_);
+  state.number("pass_ended", pass_ended_);
+  state.number("full", full_);
+  state.number("next_full", next_full_);
+  state.number("next_thorough", next_thorough_);
+  state.number("shrunk_effort", shrunk_effort_);
+  state.check(scale_step_ > 0 && scale_step_ <= 0.25 && next_kappa_ >= 0 && std::isfinite(next_kappa_),
+              "a schedule out of range");
+}
+
 } // namespace mm

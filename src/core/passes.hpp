@@ -40,6 +40,8 @@ public:
   // as it is: it is the sum of the duals.
   double scale_step(const Weights &weights) const { return weights.kappa() > 0 ? scale_step_ : 0; }
 
+  void state(State &); // without that of the blocks
+
 private:
   bool visit(Weights &weights, Index count);
   PassRecord end_pass(const Weights &weights);

@@ -1,5 +1,7 @@
 #include "plain_smo.hpp"
 
+#include <algorithm>
+#include <functional>
 #include <numeric>
 
 namespace mm {
@@ -201,6 +203,37 @@ template <class T> bool PlainSmo<T>::step() {
   next_ = choice.at;
   if (shrinking_ && ++steps_ % std::min(n_, kShrinkEvery) == 0) leave_out();
   return true;
+}
+
+template <class T> void PlainSmo<T>::state(State &state) {
+  state.part("rows", rows_);
+  state.array("a", a_);
+  state.array("scores", scores_);
+  state.array("v", v_);
+  state.array("scored", scored_);
+  state.number("bias", bias_);
+  state.number("stepping", stepping_);
+  state.number("tried", tried_);
+  state.number("tolerance", tolerance_);
+  state.number("top", levels_.top);
+  state.number("low", levels_.low);
+  state.number("steps", steps_);
+  state.number("visited", visited_);
+  state.number("n_changed", n_changed_);
+  state.number("uncertified", uncertified_);
+  std::vector<std::int32_t> in_play = play_;
+  std::vector<double> level = level_;
+  Index next = next_ + 1;
+  state.indices("play", in_play, n_, n_);
+  state.list("level", level, static_cast<std::int64_t>(padded_size(static_cast<std::size_t>(n_))));
+  state.number("next", next);
+  if (!state.loads()) return;
+  state.check(std::adjacent_find(in_play.begin(), in_play.end(), std::greater_equal<>()) == in_play.end(),
+              "examples in play that do not ascend");
+  state.check(level.size() == padded_size(in_play.size()) && next <= static_cast<Index>(in_play.size()),
+              "examples in play without a level");
+  play(std::move(in_play), std::move(level));
+  next_ = next - 1;
 }
 
 template class PlainSmo<float>;

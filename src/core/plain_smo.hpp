@@ -24,6 +24,7 @@ public:
   void set_duals(const double *duals) override { std::copy_n(duals, n_, a_.begin()); }
   void scores(const Index *examples, Index count, double *out) const override; // of the last certificate
   double bias() const override { return bias_; }
+  void state(State &) override;
 
 private:
   using Tile = typename StoreView<T>::Tile;

@@ -38,9 +38,13 @@ public:
     return static_cast<std::uint32_t>(product >> 32);
   }
 
+  // What it goes on from; never all zero.
+  static constexpr int n_words = 4;
+  std::uint64_t *words() { return state_; }
+
 private:
   static std::uint64_t rotate(std::uint64_t x, int by) { return (x << by) | (x >> (64 - by)); }
-  std::uint64_t state_[4];
+  std::uint64_t state_[n_words];
 };
 
 } // namespace mm

@@ -112,6 +112,18 @@ template <class T> Round ScoredMachine<T>::certified(bool stuck) {
   return round;
 }
 
+template <class T> void ScoredMachine<T>::state(State &state) {
+  this->state_of_lanes(state);
+  state.array("window_top", top_);
+  state.array("window_low", low_);
+  state.array("window_state", state_);
+  state.number("started", started_);
+  state.number("scored", scored_);
+  state.check(scored_ <= n_, "more examples than there are");
+  state.number("uncertified", uncertified_);
+  state.number("visited", visited_);
+}
+
 template class ScoredMachine<float>;
 template class ScoredMachine<double>;
 

@@ -10,6 +10,7 @@ namespace mm {
 template <class T> class ScoredMachine : public LaneMachine<T> {
 public:
   Round advance() final;
+  void state(State &) override;
 
 protected:
   using Base = LaneMachine<T>;

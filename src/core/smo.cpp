@@ -107,6 +107,14 @@ template <class T> Round Smo<T>::certified() {
   return out.round;
 }
 
+template <class T> void Smo<T>::state(State &state) {
+  WorkingSetMachine<T>::state(state);
+  state.number("top", levels_.top);
+  state.number("low", levels_.low);
+  state.array("v", v_);
+  state.number("bias", bias_);
+}
+
 template class Smo<float>;
 template class Smo<double>;
 

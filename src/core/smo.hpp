@@ -17,6 +17,7 @@ public:
   Smo(StoreView<T> rows, std::vector<std::int32_t> sign, std::vector<double> cap, Index working_set);
 
   double bias() const override { return bias_; }
+  void state(State &) override;
 
 private:
   void select() override;

@@ -1,6 +1,7 @@
 #include "weights.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -108,6 +109,20 @@ double Weights::squared_norms(double *w_norm, double *v_norm) const {
   double distance = 0;
   for (const double lane : apart) distance += lane;
   return distance;
+}
+
+void Weights::state(State &state) {
+  double kappa = kappa_;
+  state.number("kappa", kappa);
+  state.check(kappa >= 0 && std::isfinite(kappa), "kappa out of range");
+  if (state.loads()) set_kappa(kappa); // makes room
+  with_scalar(single_, [&]<class S>(S) {
+    const Index n = n_rows_ * stride_;
+    state.values("W", static_cast<S *>(W_.get()), n);
+    if (kappa_ == 0) return;
+    state.values("Z", static_cast<S *>(Z_.get()), n);
+    state.values("previous", static_cast<S *>(previous_.get()), n);
+  });
 }
 
 } // namespace mm

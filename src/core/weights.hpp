@@ -47,6 +47,8 @@ public:
   // ||w_m||^2 and ||v_m||^2 for every lane; returns ||W - Z||^2.
   double squared_norms(double *w, double *v) const;
 
+  void state(State &); // of weights of the same shape and precision
+
 private:
   Index n_rows_, lanes_, stride_;
   bool single_;

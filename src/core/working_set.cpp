@@ -1,5 +1,8 @@
 #include "working_set.hpp"
 
+#include <algorithm>
+#include <functional>
+
 namespace mm {
 
 namespace {
@@ -17,9 +20,7 @@ template <class T> Round WorkingSetMachine<T>::advance() {
     if (!selected_) {
       if (starting_) select_started();
       else select();
-      tiles_.clear();
-      tiles_.resize(set_.size() * static_cast<std::size_t>(rows_.n_segments()));
-      rows_.find(set_.data(), static_cast<Index>(set_.size()), tiles_.data(), static_cast<Index>(set_.size()));
+      find_tiles();
       selected_ = true;
     }
     const Index size = static_cast<Index>(set_.size());
@@ -49,6 +50,27 @@ template <class T> Round WorkingSetMachine<T>::advance() {
     moved_ = false;
     return round;
   }
+}
+
+template <class T> void WorkingSetMachine<T>::find_tiles() {
+  tiles_.clear();
+  tiles_.resize(set_.size() * static_cast<std::size_t>(rows_.n_segments()));
+  rows_.find(set_.data(), static_cast<Index>(set_.size()), tiles_.data(), static_cast<Index>(set_.size()));
+}
+
+template <class T> void WorkingSetMachine<T>::state(State &state) {
+  this->state_of_lanes(state);
+  state.indices("set", set_, most_, n_);
+  state.check(std::adjacent_find(set_.begin(), set_.end(), std::greater_equal<>()) == set_.end(),
+              "a working set that does not ascend");
+  state.number("started", started_);
+  state.check(started_ <= n_, "more examples than there are");
+  state.number("starting", starting_);
+  state.number("selected", selected_);
+  state.number("uncertified", uncertified_);
+  state.number("visited", visited_);
+  state.number("moved", moved_);
+  if (state.loads() && selected_) rows_.uncounted([&] { find_tiles(); }); // missing ones begin with the first column
 }
 
 template <class T> void WorkingSetMachine<T>::select_started() {

@@ -9,6 +9,7 @@ namespace mm {
 template <class T> class WorkingSetMachine : public LaneMachine<T> {
 public:
   Round advance() final;
+  void state(State &) override;
 
 protected:
   using Base = LaneMachine<T>;
@@ -32,6 +33,7 @@ protected:
   Index square_ld_ = 0;             // between its rows, a multiple of four
 
 private:
+  void find_tiles();
   void select_started(); // the next examples with duals from an earlier fit
   void add_started();
 

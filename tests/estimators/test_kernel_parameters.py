@@ -47,6 +47,8 @@ WRONG_VALUES = {
     "cooling": (["no", None], SWITCH),
     "warm_start": (["no", None], SWITCH),
     "break_ties": (["no", None], SWITCH),
+    "checkpoint": ([5, ["state"], True], r"a path or None"),
+    "checkpoint_every": ([-1, np.nan, np.inf, "often", None], r"number|at least 0"),
     "probability": (["no", None], SWITCH),
     "n_jobs": ([0, 1.5, "all", 10**30], r"integer|None is one|at most 2147483647"),
     "random_state": (["seed", -1, 1.5], r"integer|RandomState"),

@@ -623,8 +623,8 @@ def test_float32_that_stalls_leaves_epochs_to_float64(formulation, monkeypatch):
     X, y = blobs(3, n_samples=300)
     ends = []
 
-    def watched(machines, collect, limits, threads, observers, outcome, started):
-        solve(machines, collect, limits, threads, observers, outcome, started)
+    def watched(machines, collect, limits, threads, observers, outcome, *more):
+        solve(machines, collect, limits, threads, observers, outcome, *more)
         ends.append((outcome.stopped_by, outcome.n_iter, limits.max_iter))
 
     monkeypatch.setattr(training, "_PATIENCE", 20)

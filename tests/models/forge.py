@@ -3,7 +3,8 @@
 import hashlib
 import json
 
-from multimargin.models.container import read_container, write_container
+from multimargin.data.container import read_container, write_container
+from multimargin.models.envelope import MODEL
 
 _MARK = b'{"__metadata__":{"checksum":"'
 
@@ -36,6 +37,6 @@ def parts(path):
 
 def changed(path, change):
     """Write a model file anew, after a function has changed its description and arrays."""
-    description, arrays = read_container(path)
+    description, arrays = read_container(path, MODEL)
     change(description, arrays)
-    write_container(path, description, arrays)
+    write_container(path, MODEL, description, arrays)

@@ -19,8 +19,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
 from multimargin import KernelSVM, LinearSVM, LinearSVMCV
+from multimargin.data.container import LARGEST_HEADER, read_container
 from multimargin.models import ModelFormatError, load, save
-from multimargin.models.container import LARGEST_HEADER, read_container
+from multimargin.models.envelope import MODEL
 from multimargin.models.light import load_light
 from tests.models.examples import WORDS, X, Y
 from tests.models.forge import changed, parts, signed
@@ -272,7 +273,7 @@ def test_truth_values(linear):
 
     changed(linear, change)
     with pytest.raises(ModelFormatError, match="a truth value that is neither 0 nor 1"):
-        read_container(linear)
+        read_container(linear, MODEL)
 
 
 # Descriptions

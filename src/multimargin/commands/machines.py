@@ -35,6 +35,8 @@ def machine(args: Any, *, plain: bool = False, **different: Any) -> Any:
     parameters |= {"formulation": given.get("formulation", "crammer_singer"), "random_state": given["seed"]}
     if given.get("probability"):
         parameters["probability"] = True
+    if given.get("checkpoint"):
+        parameters |= {name: given[name] for name in ("checkpoint", "checkpoint_every")}
     solver = given.get("solver")
     if solver is not None:
         if kernel and solver in LINEAR_SOLVERS:
@@ -91,7 +93,7 @@ def describe(model: Any) -> str:
 
 def parameters(model: Any) -> dict[str, Any]:
     """What a machine was trained with, for JSON."""
-    left_out = ("verbose", "callbacks", "warm_start")
+    left_out = ("verbose", "callbacks", "warm_start", "checkpoint", "checkpoint_every")
     return {name: value for name, value in model.get_params(deep=False).items() if name not in left_out}
 
 

@@ -16,7 +16,7 @@ from multimargin.commands.options import Parser
 from multimargin.commands.terminal import Terminal
 
 _ABOUT = "Multi-class support vector machines, trained exactly and certified."
-_CODES = """exit codes: 0 done, 1 failed, 2 wrong usage, 3 trained but not converged, 130 interrupted
+_CODES = """exit codes: 0 done, 1 failed, 2 wrong usage, 3 trained but not converged, 130 interrupted, 143 terminated
 
 example:
   multimargin train @digits digits.model --holdout 0.25

@@ -98,6 +98,14 @@ def positive(text: str) -> float:
     return value
 
 
+def seconds(text: str) -> float:
+    """A number of at least 0."""
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be at least 0, got {text}")
+    return value
+
+
 def gamma(text: str) -> float | str:
     """A number, or the name of a rule."""
     return text if text in ("scale", "auto") else float(text)
@@ -117,6 +125,7 @@ def weight(text: str) -> tuple[str, float]:
 for _kind, _name in (
     (share, "number"),
     (positive, "number"),
+    (seconds, "number"),
     (gamma, "number"),
     (count, "whole number"),
     (folds, "whole number"),

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from multimargin.commands.errors import DONE, INTERRUPTED, NOT_CONVERGED, UsageError
+from multimargin.commands.errors import DONE, INTERRUPTED, NOT_CONVERGED, TERMINATED, UsageError
 from multimargin.commands.options import (
     DATA_HELP,
     Parser,
@@ -15,6 +19,7 @@ from multimargin.commands.options import (
     add_output_options,
     command,
     folds,
+    seconds,
     share,
 )
 from multimargin.commands.terminal import Terminal, check_output, file_size
@@ -36,6 +41,19 @@ def add_to(subparsers: Any) -> None:
     parser.add_argument("model", metavar="MODEL", nargs="?", help="file to write; not needed with -v")
     add_data_options(parser, training=True)
     add_machine_options(parser, probability=True)
+    group = parser.add_argument_group("checkpoints")
+    group.add_argument(
+        "--checkpoint",
+        metavar="FILE",
+        help="keep the state of the training in FILE; if it is there, go on from it; it is removed at the end",
+    )
+    group.add_argument(
+        "--checkpoint-every",
+        metavar="SECONDS",
+        type=seconds,
+        default=600.0,
+        help="seconds between two states (default: 600)",
+    )
     group = parser.add_argument_group("judging")
     group.add_argument("--valid", metavar="FILE", help="accuracy on the rows of this file")
     group.add_argument(
@@ -65,6 +83,10 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         raise UsageError("--valid and --holdout exclude each other")
     if args.model is not None:
         check_output(args.model, apart_from=(args.data, args.valid or ""), model=True)
+    if args.checkpoint is not None:
+        if args.folds is not None or args.find_C:
+            raise UsageError("--checkpoint is of one training: leave out -v and -C")
+        check_output(args.checkpoint, apart_from=(args.data, args.valid or "", args.model or ""))
 
     from multimargin.commands.machines import machine, set_weights
 
@@ -81,12 +103,44 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         _find(args, model, data, terminal)
         if args.model is None:
             return DONE
-    return _train(args, model, data, terminal)
+    if args.checkpoint is None:
+        return _train(args, model, data, terminal)
+    with _terminable() as terminated:
+        try:
+            return _train(args, model, data, terminal, terminated)
+        except KeyboardInterrupt:
+            if not terminated:
+                raise
+            kept = os.path.exists(args.checkpoint)
+            where = f"{args.checkpoint} holds the training: {_AGAIN}" if kept else "there is no checkpoint yet"
+            terminal.warn(f"terminated: {where}")
+            return TERMINATED
+
+
+_AGAIN = "the same command goes on from there"
+
+
+@contextmanager
+def _terminable() -> Iterator[list[int]]:
+    """SIGTERM ends the training as Ctrl-C does, at a point to go on from; whether it came."""
+    from multimargin.linear.loop import interrupt
+
+    came: list[int] = []
+
+    def end(number: int, _: Any) -> None:
+        came.append(number)
+        interrupt()
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _needs_no_scikit_learn(args: argparse.Namespace) -> bool:
     """Its import takes longer than most trainings of linear machines on a matrix."""
-    if args.kernel or args.probability or args.folds is not None or args.find_C or args.holdout:
+    if args.kernel or args.probability or args.folds is not None or args.find_C or args.holdout or args.checkpoint:
         return False
     from multimargin.commands.datasets import format_of
 
@@ -139,7 +193,7 @@ def _find(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal) -
         terminal.summary(text)
 
 
-def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal) -> int:
+def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal, terminated: Any = ()) -> int:
     from multimargin.commands.datasets import format_beside, read_more_data
     from multimargin.commands.errors import CommandError
     from multimargin.commands.fitting import Fit, accuracy, fit, learn_features, split
@@ -167,11 +221,13 @@ def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal) 
         where = f"the {judged.n_rows} rows of {args.valid}"
     terminal.clear()
     model.set_params(verbose=int(terminal.live))
+    if args.checkpoint is not None and os.path.exists(args.checkpoint):
+        terminal.note(f"{args.checkpoint}: going on from this checkpoint")
     interrupted = False
     try:
         trained = fit(model, X, part.y)
     except KeyboardInterrupt:
-        if not hasattr(model, "dual_gap_"):
+        if terminated or not hasattr(model, "dual_gap_"):
             raise
         interrupted, trained = True, Fit(float(model.history_["seconds"][-1]) if len(model.history_) else 0.0)
     except ValueError as error:
@@ -182,10 +238,12 @@ def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal) 
     score = accuracy(model, X if judged is data else features(judged), judged.y)
     _tell(args, terminal, model, part, X.shape, trained.seconds, score, judged, where)
     if interrupted:
-        terminal.warn(f"interrupted: {args.model} holds the model as it was last certified")
+        terminal.warn(f"interrupted: {args.model} holds the model as it was last certified{_to_go_on(args)}")
         return INTERRUPTED
     if not model.converged_:
-        terminal.warn(f"{_as_options(trained.why_not)}; {args.model} holds the model as far as it came")
+        terminal.warn(
+            f"{_as_options(trained.why_not)}; {args.model} holds the model as far as it came{_to_go_on(args)}"
+        )
         return NOT_CONVERGED
     return DONE
 
@@ -199,6 +257,12 @@ def _save(features: Any, model: Any, path: str) -> None:
         from multimargin.models import save
 
         save(features.with_machine(model), path)
+
+
+def _to_go_on(args: argparse.Namespace) -> str:
+    if args.checkpoint is None or not os.path.exists(args.checkpoint):
+        return ""
+    return f"; {args.checkpoint} holds the training: {_AGAIN}"
 
 
 def _as_options(text: str) -> str:

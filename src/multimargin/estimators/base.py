@@ -19,8 +19,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from multimargin.data.rows import check_sparse
 from multimargin.estimators.calibration import log_probabilities, probabilities
 from multimargin.estimators.callbacks import CallbackSupport, observed, with_callbacks
+from multimargin.estimators.identity import identity
 from multimargin.estimators.margins import Margins
 from multimargin.estimators.out_of_fold import calibrated
+from multimargin.linear.checkpoint import Checkpoint
 from multimargin.problems.formulations import JOINT
 
 # Attributes that only fit can set.
@@ -76,6 +78,8 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
                 interrupted = self._calibrate(request, trained, started)
         if interrupted:
             raise KeyboardInterrupt
+        if request.checkpoint is not None and trained.outcome.stopped_by in ("converged", "precision"):
+            request.checkpoint.remove()  # there is nothing left to do
         why_not = self._why_not_converged(trained.outcome)
         if why_not:
             warnings.warn(why_not, ConvergenceWarning, stacklevel=3)
@@ -93,6 +97,9 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         request = self._request(X, encoded, cap, weight)
         if self.warm_start and previous_classes is not None and np.array_equal(previous_classes, self.classes_):
             request.start_duals = self._scaled_duals(cap, encoded)
+        if self.checkpoint is not None:
+            of = identity(self, X, encoded, weight, request)
+            request.checkpoint = Checkpoint(self.checkpoint, self.checkpoint_every, of)
         with observed(self, X, y, sample_weight, request) as observers:
             request.observers = observers
             return request, *self._trained(request)

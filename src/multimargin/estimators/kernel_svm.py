@@ -111,6 +111,12 @@ class KernelSVM(MarginClassifier):
         For one_vs_one and dag: one column a class, or one a pair.
     break_ties : bool
         For one_vs_one: break ties of votes by confidence instead of by index.
+    checkpoint : path or None
+        A file for the state of the training. If it is there, :meth:`fit` goes on from it, to the result that it would
+        have had without a stop; other data or parameters are refused. It is removed when there is nothing left to do.
+        See docs/checkpoints.md.
+    checkpoint_every : float
+        Seconds between two states that are written.
 
     Attributes
     ----------
@@ -196,6 +202,8 @@ class KernelSVM(MarginClassifier):
         callbacks=None,
         decision_function_shape="ovr",
         break_ties=False,
+        checkpoint=None,
+        checkpoint_every=600,
     ):
         self.formulation = formulation
         self.kernel = kernel
@@ -228,6 +236,8 @@ class KernelSVM(MarginClassifier):
         self.callbacks = callbacks
         self.decision_function_shape = decision_function_shape
         self.break_ties = break_ties
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
 
     @property
     def coef_(self):

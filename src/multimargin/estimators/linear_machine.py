@@ -45,6 +45,8 @@ class LinearMachine(Margins):
         decision_function_shape="ovr",
         break_ties=False,
         solver_options=None,
+        checkpoint=None,
+        checkpoint_every=600,
     ):
         self.formulation = formulation
         self.loss = loss
@@ -68,6 +70,8 @@ class LinearMachine(Margins):
         self.decision_function_shape = decision_function_shape
         self.break_ties = break_ties
         self.solver_options = solver_options
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
 
     def _check(self) -> None:
         check_linear(self)

@@ -91,6 +91,12 @@ class LinearSVM(LinearMachine, MarginClassifier):
         on the classes that matter to an example and store only non-zero duals; False steps on all, with dense duals.
         Of pegasos: ``projection`` (True): project W to the ball that holds the optimum; ``batch_size`` (1): examples a
         step.
+    checkpoint : path or None
+        A file for the state of the training. If it is there, :meth:`fit` goes on from it, to the result that it would
+        have had without a stop; other data or parameters are refused. It is removed when there is nothing left to do.
+        See docs/checkpoints.md.
+    checkpoint_every : float
+        Seconds between two states that are written.
 
     Attributes
     ----------

@@ -71,6 +71,8 @@ solver_options
     """
 
     warm_start = False
+    checkpoint = None  # of all its fits there is none; LinearSVM has them
+    checkpoint_every = 600
 
     def __init__(
         self,

@@ -44,6 +44,8 @@ class Margins:
     decision_function_shape: Any
     break_ties: Any
     verbose: Any
+    checkpoint: Any
+    checkpoint_every: Any
 
     classes_: np.ndarray
 

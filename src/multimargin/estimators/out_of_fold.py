@@ -65,6 +65,7 @@ def scores_out_of_fold(model: Any, request: Any, trained: Any, fold: np.ndarray,
             limits=Limits(request.limits.max_iter, seconds),
             observers=[lambda epoch, machine: stop.is_set()],
             n_threads=max(1, threads // len(folds)),
+            checkpoint=None,
         )
         other = copy.copy(model)
         other.n_jobs = part.n_threads

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from math import inf, isfinite
 from numbers import Integral, Real
@@ -210,6 +211,20 @@ def n_threads(n_jobs: Any) -> int:
     return max(1, cpu_count() + 1 + int(n_jobs))
 
 
+def check_checkpoint(model: Any) -> None:
+    """Refuse what is no path, and solvers that have no checkpoints."""
+    check_number("checkpoint_every", model.checkpoint_every, at_least=0)
+    if model.checkpoint is None:
+        return
+    if not isinstance(model.checkpoint, str | os.PathLike):
+        raise TypeError(f"checkpoint must be a path or None, got {model.checkpoint!r}")
+    if model.solver in SOLVERS and not SOLVERS[model.solver].has_checkpoints:
+        others = [name for name, solver in SOLVERS.items() if solver.has_checkpoints]
+        raise ValueError(
+            f"solver={model.solver!r} has no checkpoints yet; solver={', '.join(map(repr, others))} have them"
+        )
+
+
 def check_shared(model: Any) -> None:
     """Check the parameters that all classifiers have."""
     check_choice("formulation", model.formulation, FORMULATIONS)
@@ -253,6 +268,7 @@ def check_linear(model: Any) -> None:
     check_choice("solver", model.solver, LINEAR_SOLVERS)
     check_solver_options(model.solver_options, model.solver)
     check_combination(model)
+    check_checkpoint(model)
 
 
 def check_kernel(model: Any) -> None:
@@ -279,6 +295,7 @@ def check_kernel(model: Any) -> None:
     if model.working_set is not None:
         check_number("working_set", model.working_set, at_least=2, at_most=LARGEST_INTEGER, integer=True)
     _check_kernel_combinations(model)
+    check_checkpoint(model)
 
 
 def _check_kernel_combinations(model: Any) -> None:

@@ -12,12 +12,26 @@ from typing import NamedTuple
 import numpy as np
 
 from multimargin import _core
+from multimargin.linear.state import State, attributes, number, part, prefixed, set_attributes
 from multimargin.problems.formulations import Formulation
 
 # Kernel values that the rounds of one call may touch beside those that they compute: well below 50 ms.
 _BUDGET = 2e7
 # By which a dual value may exceed the primal value, relative, before the kernel counts as indefinite.
 _ROUNDING = 1e-6
+# Of a machine, in a checkpoint.
+_KEPT = (
+    "epochs",
+    "n_passes",
+    "halved",
+    "halved_at",
+    "done",
+    "converged",
+    "indefinite",
+    "primal",
+    "dual",
+    "worst_gap",
+)
 
 
 class KernelRecord(NamedTuple):
@@ -57,6 +71,36 @@ class Result:
     felt: np.ndarray  # sum of the caps of rows with duals
     sampled: tuple[np.ndarray, np.ndarray, np.ndarray]  # index in the sample, column, score
     converged: bool
+
+    def state(self) -> State:
+        """All of it, as arrays."""
+        plain = attributes(self, _OF_RESULT)
+        return plain | {f"sampled{i}": values for i, values in enumerate(self.sampled)}
+
+    @classmethod
+    def of(cls, state: State, n_rows: int, columns: slice, n_sample: int) -> Result:
+        """The result of such a state."""
+        for name, end, first in (("row", n_rows, 0), ("column", columns.stop, columns.start)):
+            _check_indices(state[name], first, end)
+        _check_indices(state["sampled0"], 0, n_sample)
+        _check_indices(state["sampled1"], columns.start, columns.stop)
+        lengths = [len(state[name]) for name in ("row", "column", "value", "sampled0", "sampled1", "sampled2")]
+        parts = {len(state[name]) for name in ("primal", "dual", "gap", "felt")}
+        if len({*lengths[:3]}) > 1 or len({*lengths[3:]}) > 1 or len(parts) > 1:
+            raise ValueError("arrays of a result differ in length")
+        if len(state["bias"]) != columns.stop - columns.start or parts - {1, columns.stop - columns.start}:
+            raise ValueError("a result is not of its machines")
+        values = {name: state[name] for name in _OF_RESULT if name != "converged"}
+        sampled = (state["sampled0"], state["sampled1"], state["sampled2"])
+        return cls(**values, sampled=sampled, converged=bool(number(state, "converged")))
+
+
+_OF_RESULT = ("row", "column", "value", "bias", "primal", "dual", "gap", "felt", "converged")
+
+
+def _check_indices(values: np.ndarray, first: int, end: int) -> None:
+    if values.dtype.kind != "i" or (len(values) and not (values.min() >= first and values.max() < end)):
+        raise ValueError("indices of a result are out of range")
 
 
 class KernelMachine:
@@ -165,6 +209,15 @@ class KernelMachine:
 
     def salvage(self) -> None:
         """Duals are those of the last round whenever nothing runs."""
+
+    def state(self) -> State:
+        """All that the next slices depend on, but the store."""
+        return attributes(self, _KEPT) | prefixed("core", self.core.state())
+
+    def set_state(self, state: State) -> None:
+        """Go on from there."""
+        set_attributes(self, _KEPT, state)
+        self.core.set_state(part(state, "core"))
 
     def result(self, rows: np.ndarray, cap: np.ndarray, columns: slice, sample: np.ndarray) -> Result:
         """What came of it; its examples are ``rows`` of the store, and ``sample`` those whose scores are wanted."""

@@ -13,7 +13,11 @@ import scipy.sparse as sp
 
 from multimargin import _core
 from multimargin.kernel.machine import Result
+from multimargin.linear.state import State, attributes, part, prefixed, set_attributes
 from multimargin.problems.formulations import Formulation
+
+# Of the machines, in a checkpoint.
+_KEPT = ("epochs", "n_passes", "primal", "dual", "gap", "bias", "felt", "met", "out_of_epochs")
 
 
 class PairRecord(NamedTuple):
@@ -157,6 +161,15 @@ class PairsMachine:
     def salvage(self) -> None:
         """After an interrupt: take the machine that was being trained as it is."""
         self.conclude()
+
+    def state(self) -> State:
+        """All that the next slices depend on, but the store."""
+        return attributes(self, _KEPT) | prefixed("core", self.core.state())
+
+    def set_state(self, state: State) -> None:
+        """Go on from there."""
+        set_attributes(self, _KEPT, state)
+        self.core.set_state(part(state, "core"))
 
     def result(self) -> Result:
         """What came of all pairs."""

@@ -8,7 +8,7 @@ certificate float32 does not carry are trained on in float64.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,9 @@ from multimargin.kernel.machine import KernelMachine, Result
 from multimargin.kernel.pairs import PairsMachine
 from multimargin.kernel.store import fits_float32, kernel_store
 from multimargin.linear.blas import blas_threads
-from multimargin.linear.loop import HISTORY, Limits, Observer, Outcome, solve
+from multimargin.linear.checkpoint import Checkpoint
+from multimargin.linear.loop import HISTORY, Limits, Observer, Outcome, positions_left, solve
+from multimargin.linear.state import State, number, part, prefixed, stacked, unstacked
 from multimargin.problems.formulations import PAIRWISE, Formulation, formulation, n_lanes
 from multimargin.reductions.pairwise import pairs
 
@@ -66,6 +68,7 @@ class KernelRequest:
     seed: int
     observers: list[Observer] = field(default_factory=list)
     start_duals: Any = None  # CSR, n_samples x machines of the model, or None
+    checkpoint: Checkpoint | None = None
 
 
 @dataclass
@@ -128,9 +131,20 @@ class _Training:
         self.tasks = list(self._tasks())
         self.results: dict[int, Result] = {}  # by task
         self.outcome = Outcome(fields=KERNEL_HISTORY)
-        self.counts = np.zeros(3, dtype=np.int64)
+        self.counts = self.before = np.zeros(3, dtype=np.int64)  # before: by another store
         self.behind: dict[int, tuple[int, float]] = {}  # passes and epochs of tasks, so far
         self.started = time.perf_counter()
+        # What is being trained, for checkpoints: which tasks, in which precision, with which store.
+        self.single = request.tol >= _FLOAT32_GAP and fits_float32(request.kernel, request.X, request.bias)
+        self.which = list(range(len(self.tasks)))
+        self.in_double = False  # after single precision
+        self.store: _core.KernelStore | None = None
+        if request.checkpoint is not None:
+            request.checkpoint.training = self
+            if (state := request.checkpoint.of_training()) is not None:
+                self.started -= request.checkpoint.seconds
+                with request.checkpoint.restoring():
+                    self.set_state(state)
 
     def _tasks(self) -> Iterator[Task]:
         request, k = self.request, self.request.n_classes
@@ -182,17 +196,20 @@ class _Training:
 
     def run(self) -> KernelTrained:
         request = self.request
-        single = request.tol >= _FLOAT32_GAP and fits_float32(request.kernel, request.X, request.bias)
         start = None if request.start_duals is None else sp.csr_array(request.start_duals)[self.rows]
         try:
             # Machines in parallel have a thread each; a lone one leaves its threads to the matrix products.
             threads = 1 if len(self.tasks) > 1 else request.n_threads
             with blas_threads(threads):
-                self._train(range(len(self.tasks)), single, start)
-                if start is not None:  # those without a turn are what they were
-                    self._train([t for t in range(len(self.tasks)) if t not in self.results], single, start, stop=True)
-                if single:
-                    self._train_in_double()
+                if self.in_double:  # as a checkpoint says
+                    self._train(self.which, False, self._dual_coef()[self.rows])
+                else:
+                    self._train(self.which, self.single, start)
+                    if start is not None:  # those without a turn are what they were
+                        left = [task for task in self.which if task not in self.results]
+                        self._train(left, self.single, start, stop=True)
+                    if self.single:
+                        self._train_in_double()
                 if not self.outcome.converged:
                     self.outcome.remark = self._indefinite()
         except KeyboardInterrupt as interrupt:
@@ -211,7 +228,7 @@ class _Training:
             self.outcome.converged, self.outcome.stopped_by = True, "converged"
         self._train(again, False, self._dual_coef()[self.rows], stop=stop)
 
-    def _train(self, which: Sequence[int], single: bool, start: sp.csr_array | None, *, stop: bool = False) -> None:
+    def _train(self, which: list[int], single: bool, start: sp.csr_array | None, *, stop: bool = False) -> None:
         """Train some tasks; with ``stop``, certify the duals that they start from, whatever time it takes."""
         request = self.request
         if not len(which):
@@ -227,8 +244,14 @@ class _Training:
         )
         threads = min(request.n_threads, len(which))
         store.share(threads)
-        before = self.counts.copy()
-        limits = Limits(0) if stop else request.limits
+        limits, checkpoint = (Limits(0), None) if stop else (request.limits, request.checkpoint)
+        resumed = None if checkpoint is None else checkpoint.of_training()
+        if checkpoint is not None and resumed is not None:
+            with checkpoint.restoring():
+                store.set_state(part(resumed, "store"))
+        else:
+            self.before = self.counts.copy()
+        self.which, self.in_double, self.store, before = which, not single and self.single, store, self.before
 
         def collect(position: int, machine: KernelMachine | PairsMachine) -> None:
             self.counts = before + store.counts()
@@ -241,8 +264,9 @@ class _Training:
             passes = machine.n_passes + isinstance(machine, PairsMachine)  # which has one record a machine
             self.behind[which[position]] = (passes, machine.epochs)
 
-        machines = (self._machine(position, store, start, before) for position in which)
-        solve(machines, collect, limits, threads, request.observers, self.outcome, self.started)
+        left = positions_left(len(which), checkpoint)
+        machines = (self._machine(which[position], store, start, before) for position in left)
+        solve(machines, collect, limits, threads, request.observers, self.outcome, self.started, checkpoint)
 
     def _machine(
         self, position: int, store: _core.KernelStore, start: sp.csr_array | None, counted: np.ndarray
@@ -342,6 +366,36 @@ class _Training:
         if kernel.name == "precomputed":
             return X[np.ix_(rows, columns)].astype(np.float64)
         return kernel.block(_as_float64(X[rows]), _as_float64(X[columns])).astype(np.float64, copy=False)
+
+    # Checkpoints
+
+    def state(self) -> State:
+        """What came of tasks, and what the machines share."""
+        assert self.store is not None
+        results = [
+            {"task": np.array([task]), "behind": np.array(self.behind[task], dtype=np.float64)} | result.state()
+            for task, result in self.results.items()
+        ]
+        plain = {
+            "which": np.array(self.which, dtype=np.int64),
+            "in_double": np.array([self.in_double]),
+            "counts": self.counts,
+            "before": self.before,
+        }
+        return plain | prefixed("store", self.store.state()) | prefixed("results", stacked(results))
+
+    def set_state(self, state: State) -> None:
+        """Go on from there; the store follows when it is made."""
+        for one in unstacked(part(state, "results")):
+            task = number(one, "task")
+            columns = self.tasks[task].columns
+            self.results[task] = Result.of(one, len(self.rows), columns, len(self.sample))
+            passes, epochs = one["behind"].tolist()
+            self.behind[task] = (int(passes), epochs)
+        self.which, self.in_double = state["which"].tolist(), bool(number(state, "in_double"))
+        if not {*self.which, *self.results} <= {*range(len(self.tasks))}:
+            raise ValueError("there are no such machines")
+        self.counts, self.before = (state[name].astype(np.int64).reshape(3) for name in ("counts", "before"))
 
     # What came of it
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from multimargin import _core
+from multimargin.linear.state import State, attributes, number, part, prefixed, set_attributes
 from multimargin.problems.formulations import Formulation
 
 # Multiply-adds that one call into the core may spend: well below 50 ms of work, so that Ctrl-C and progress live.
@@ -21,6 +22,9 @@ BUDGET = 8e7
 _TINY = 1e-300
 _LARGE = 1 << 29  # bytes
 _SCALES = np.array([0.0, 1.0, 2.0, 4.0])  # in steps above 1: scales of W that are tried, as by Scales in the core
+# Of a machine and its certificate, in a checkpoint.
+_COUNTED = ("epochs", "n_passes")
+_CERTIFIED = ("primal", "dual", "worst_gap")
 _ROUNDING = 1e-7  # by which a dual value may exceed the primal value, relative
 
 
@@ -116,6 +120,8 @@ class Algorithm(Protocol):
     weights: _core.Weights
     done: bool
     converged: bool
+    # kept: tuple[str, ...], of an algorithm with checkpoints: its attributes, numbers and arrays, that start() does not
+    # set to what they were; beside weights, done and converged
 
     def start(self, machine: Machine, *, warm: bool) -> None:
         """Before the first call of advance; warm: from the duals in the machine's blocks, which else are zero."""
@@ -288,6 +294,36 @@ class Machine:
             fresh.worst_gap = fresh.gap
         self.certificate = fresh
         return fresh
+
+    def state(self) -> State:
+        """All that the next slices depend on, and the certificate."""
+        weights = self.algorithm.weights
+        state = attributes(self, _COUNTED) | prefixed("algorithm", attributes(self.algorithm, self._kept()))
+        state["single_precision"] = np.array([weights.single_precision])
+        state |= prefixed("weights", weights.state()) | prefixed("passes", self.passes.state())
+        for i, block in enumerate(self.blocks):
+            state |= prefixed(f"block{i}", block.state())
+        if self.certificate is not None:
+            state |= prefixed("certificate", attributes(self.certificate, _CERTIFIED))
+            state |= prefixed("certified", self.certificate.weights.state())
+        return state
+
+    def set_state(self, state: State) -> None:
+        """Go on from there; the algorithm has been started."""
+        set_attributes(self, _COUNTED, state)
+        set_attributes(self.algorithm, self._kept(), part(state, "algorithm"))
+        self.algorithm.weights = self.new_weights(bool(number(state, "single_precision")))
+        self.algorithm.weights.set_state(part(state, "weights"))
+        self.passes.set_state(part(state, "passes"))
+        for i, block in enumerate(self.blocks):
+            block.set_state(part(state, f"block{i}"))
+        if certified := part(state, "certificate"):
+            self.certificate = Certificate(self.new_weights(single_precision=False), 0.0, 0.0, 0.0)
+            set_attributes(self.certificate, _CERTIFIED, certified)
+            self.certificate.weights.set_state(part(state, "certified"))
+
+    def _kept(self) -> tuple[str, ...]:
+        return ("done", "converged", *getattr(self.algorithm, "kept"))  # noqa: B009
 
     def duals(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """alpha as (row of X, lane, value)."""

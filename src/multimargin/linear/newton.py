@@ -40,6 +40,7 @@ class Newton:
 
     name = "newton"
     lists = False
+    kept = ("tau", "smallest_tau", "steps", "stage_start", "primal", "stalled_stages", "gap_at_stall")
 
     def __init__(self, settings: Settings):
         self.tol = settings.tol

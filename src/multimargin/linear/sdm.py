@@ -40,6 +40,7 @@ class SequentialDual:
 
     name = "sdm"
     accelerated = False
+    kept: tuple[str, ...] | None = ("tolerance", "certify_below", "failed_certificates", "certified_at")
 
     def __init__(self, settings: Settings):
         self.settings = settings
@@ -175,6 +176,8 @@ class AcceleratedSequentialDual(SequentialDual):
 
 class OtherSteps(SequentialDual):
     """Passes over all examples in random order with another kind of step, on dense duals; only the gap stops them."""
+
+    kept = None  # rates and projections are not in the state of a block: no checkpoints
 
     def __init__(self, settings: Settings):
         super().__init__(replace(settings, shrinking=False, options={"permutation": True, "restricted_step": False}))

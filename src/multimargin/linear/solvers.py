@@ -32,7 +32,15 @@ class Solver:
 
     def make(self, settings: Settings) -> Algorithm:
         """A fresh algorithm."""
-        return getattr(import_module(f"multimargin.linear.{self.module}"), self.algorithm)(settings)
+        return self._class()(settings)
+
+    @property
+    def has_checkpoints(self) -> bool:
+        """Whether it says what a checkpoint has to keep of it."""
+        return getattr(self._class(), "kept", None) is not None
+
+    def _class(self) -> Any:
+        return getattr(import_module(f"multimargin.linear.{self.module}"), self.algorithm)
 
 
 SOLVERS = {

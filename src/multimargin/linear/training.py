@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -12,10 +13,12 @@ import numpy as np
 
 from multimargin import _core
 from multimargin.data.csr import Csr
-from multimargin.linear.loop import Limits, Observer, Outcome, solve
+from multimargin.linear.checkpoint import Checkpoint
+from multimargin.linear.loop import Limits, Observer, Outcome, positions_left, solve
 from multimargin.linear.machine import Examples, Machine, Settings
 from multimargin.linear.scoring import padded_weights
 from multimargin.linear.solvers import SOLVERS
+from multimargin.linear.state import State, number, stacked, unstacked
 from multimargin.problems.formulations import PAIRWISE, Formulation, formulation, n_lanes
 from multimargin.reductions.pairwise import pairs
 
@@ -58,6 +61,7 @@ class Request:
     seed: int
     observers: list[Observer] = field(default_factory=list)
     start_duals: Any = None  # CSR, n_samples x lanes of the model, or None
+    checkpoint: Checkpoint | None = None
 
 
 @dataclass
@@ -118,49 +122,116 @@ def tasks(request: Request) -> Iterator[Task]:
 
 
 def train(request: Request) -> Trained:
-    """Train all machines of a request."""
-    lanes = n_lanes(request.formulation, request.n_classes)
-    n_samples = len(request.y)
-    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # (row, lane, value) of the duals
-    nowhere = np.empty(0, np.int64)
-    nothing = Csr.of_entries(nowhere, nowhere, np.empty(0), (n_samples, lanes))
-    trained = Trained(np.empty((0, 0)), lanes, nothing, 0.0, 0.0, 0.0, Outcome())
-    plan = list(tasks(request))
-    untrained = dict(enumerate(plan))
-    objectives: dict[int, tuple[float, float, float]] = {}  # primal, dual, worst gap
-
-    def collect(position: int, machine: Machine) -> None:
-        columns = untrained.pop(position).columns
-        certificate = machine.certificate
-        if certificate is not None:
-            objectives[position] = (certificate.primal, certificate.dual, certificate.worst_gap)
-            W = certificate.weights.array
-        else:  # interrupted before anything could be certified
-            objectives[position] = (np.nan, np.nan, np.nan)
-            W = machine.new_weights(False).array
-            W[:, : machine.problem.lanes] = machine.algorithm.weights.array[:, : machine.problem.lanes]
-        if len(plan) == 1:
-            trained.W = W
-        else:
-            if not trained.W.size:
-                trained.W = padded_weights(machine.n_weights, lanes)
-            trained.W[:, columns] = W[:, : machine.problem.lanes]
-        row, lane, value = machine.duals()
-        parts.append((row, lane + columns.start, value))
-
+    """Train all machines of a request, from where its checkpoint has them."""
+    plan, checkpoint = list(tasks(request)), request.checkpoint
+    results, outcome = _Results(request, plan), Outcome()
+    started = time.perf_counter()
+    if checkpoint is not None:
+        started -= checkpoint.seconds
+        checkpoint.training = results
+        if (state := checkpoint.of_training()) is not None:
+            with checkpoint.restoring():
+                results.set_state(state)
     try:
         with _blas_threads(request):
             solve(
-                (machine_of(request, task, position) for position, task in enumerate(plan)),
-                collect,
+                (machine_of(request, plan[position], position) for position in positions_left(len(plan), checkpoint)),
+                results.collect,
                 request.limits,
                 min(request.n_threads, len(plan)),
                 request.observers,
-                trained.outcome,
+                outcome,
+                started,
+                checkpoint,
             )
     except KeyboardInterrupt as interrupt:
-        raise Interrupted(_finished(trained, parts, objectives, untrained, request)) from interrupt
-    return _finished(trained, parts, objectives, untrained, request)
+        raise Interrupted(results.trained(outcome)) from interrupt
+    return results.trained(outcome)
+
+
+class _Results:
+    """What came of the machines of a request, by position."""
+
+    def __init__(self, request: Request, plan: list[Task]):
+        self.request, self.plan = request, plan
+        self.lanes = n_lanes(request.formulation, request.n_classes)
+        self.W = np.empty((0, 0))
+        self.duals: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}  # row, lane, value
+        self.objectives: dict[int, tuple[float, float, float]] = {}  # primal, dual, worst gap
+
+    def collect(self, position: int, machine: Machine) -> None:
+        columns = self.plan[position].columns
+        certificate = machine.certificate
+        if certificate is not None:
+            self.objectives[position] = (certificate.primal, certificate.dual, certificate.worst_gap)
+            W = certificate.weights.array
+        else:  # interrupted before anything could be certified
+            self.objectives[position] = (np.nan, np.nan, np.nan)
+            W = machine.new_weights(False).array
+            W[:, : machine.problem.lanes] = machine.algorithm.weights.array[:, : machine.problem.lanes]
+        if len(self.plan) == 1:
+            self.W = W
+        else:
+            self._room()[:, columns] = W[:, : machine.problem.lanes]
+        row, lane, value = machine.duals()
+        self.duals[position] = (row, lane + columns.start, value)
+
+    def _room(self) -> np.ndarray:
+        if not self.W.size:
+            self.W = padded_weights(self.request.rows.n_weights, self.lanes)
+        return self.W
+
+    def state(self) -> State:
+        """What came of machines of which there are many; a single one has it in its own state."""
+        if len(self.plan) == 1:
+            return {}
+        return stacked(
+            [
+                {
+                    "position": np.array([position]),
+                    "W": self.W[:, self.plan[position].columns],
+                    "row": row,
+                    "lane": lane,
+                    "value": value,
+                    "objectives": np.array(self.objectives[position]),
+                }
+                for position, (row, lane, value) in self.duals.items()
+            ]
+        )
+
+    def set_state(self, state: State) -> None:
+        for one in unstacked(state):
+            position, row, lane, value = number(one, "position"), one["row"], one["lane"], one["value"]
+            if position not in range(len(self.plan)):
+                raise ValueError("there are no such machines")
+            columns = self.plan[position].columns
+            if not len(row) == len(lane) == len(value):
+                raise ValueError("duals differ in number")
+            if len(row) and not (row.min() >= 0 and row.max() < len(self.request.y)):
+                raise ValueError("duals of rows that are not there")
+            if len(lane) and not (columns.start <= lane.min() and lane.max() < columns.stop):
+                raise ValueError("duals of lanes that are not there")
+            self._room()[:, columns] = one["W"].reshape(self.request.rows.n_weights, -1)
+            self.duals[position] = (row, lane, value)
+            primal, dual, gap = one["objectives"].tolist()
+            self.objectives[position] = (primal, dual, gap)
+
+    def trained(self, outcome: Outcome) -> Trained:
+        """The model that they make together."""
+        request, objectives = self.request, dict(self.objectives)
+        for position, task in enumerate(self.plan):
+            if position not in objectives:  # stopped before its turn: weights and duals of zero
+                problem = task.problem
+                at_zero = problem.objective_scale * problem.cap_scale * problem.loss_of_zero_row
+                objectives[position] = (at_zero * float(request.cap[task.row].sum()), 0.0, 1.0)
+        # Summed in the order of the machines, whichever finished first.
+        ordered = np.array([objectives[position] for position in sorted(objectives)])
+        nowhere = np.empty(0, np.int64)
+        entries = [*self.duals.values()] or [(nowhere, nowhere, np.empty(0))]
+        row, lane, value = (np.concatenate(column) for column in zip(*entries, strict=True))
+        duals = Csr.of_entries(row, lane, value, (len(request.y), self.lanes))
+        primal, dual = float(ordered[:, 0].sum()), float(ordered[:, 1].sum())
+        return Trained(self._room(), self.lanes, duals, primal, dual, float(ordered[:, 2].max()), outcome)
 
 
 def _blas_threads(request: Request) -> Any:
@@ -170,29 +241,6 @@ def _blas_threads(request: Request) -> Any:
     from multimargin.linear.blas import blas_threads
 
     return blas_threads(request.n_threads)
-
-
-def _finished(
-    trained: Trained,
-    parts: list,
-    objectives: dict[int, tuple[float, float, float]],
-    untrained: dict[int, Task],
-    request: Request,
-) -> Trained:
-    for position, task in untrained.items():  # stopped before its turn: weights and duals of zero
-        problem = task.problem
-        at_zero = problem.objective_scale * problem.cap_scale * problem.loss_of_zero_row
-        objectives[position] = (at_zero * float(request.cap[task.row].sum()), 0.0, 1.0)
-    # Summed in the order of the machines, whichever finished first.
-    ordered = np.array([objectives[position] for position in sorted(objectives)])
-    trained.primal, trained.dual = float(ordered[:, 0].sum()), float(ordered[:, 1].sum())
-    trained.worst_gap = float(ordered[:, 2].max())
-    if not trained.W.size:
-        trained.W = padded_weights(request.rows.n_weights, trained.n_lanes)
-    if parts:
-        row, lane, value = (np.concatenate(column) for column in zip(*parts, strict=True))
-        trained.dual_coef = Csr.of_entries(row, lane, value, trained.dual_coef.shape)
-    return trained
 
 
 def machine_of(request: Request, task: Task, position: int) -> Machine:

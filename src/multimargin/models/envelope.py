@@ -6,12 +6,15 @@ import os
 from typing import Any
 
 from multimargin import __version__
-from multimargin.models.container import read_container
-from multimargin.models.errors import refuse
+from multimargin.data.container import Kind, read_container
+from multimargin.models.errors import ModelFormatError, refuse
 from multimargin.models.tree import Reader
 
 FORMAT = "multimargin model"
 VERSION = 1
+MODEL = Kind(
+    "model", ModelFormatError, "copy it anew, or save the model again", "load reads what multimargin.save wrote"
+)
 
 
 def wrap(model: dict[str, Any], **libraries: str) -> dict[str, Any]:
@@ -26,7 +29,7 @@ def wrap(model: dict[str, Any], **libraries: str) -> dict[str, Any]:
 
 def open_model(path: str | os.PathLike) -> Reader:
     """The topmost node of a file."""
-    description, arrays = read_container(path)
+    description, arrays = read_container(path, MODEL)
     if set(description) != {"format", "format_version", "versions", "model"} or description["format"] != FORMAT:
         raise refuse(path, "the description is not one of a model of multimargin", "save the model again")
     version, versions = description["format_version"], description["versions"]

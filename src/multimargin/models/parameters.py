@@ -26,7 +26,7 @@ def write_parameters(node: Writer, model: Any, *, without: tuple[str, ...] = ())
     """Store the parameters, except those that the caller stores itself."""
     stored = {}
     for name, value in model.get_params(deep=False).items():
-        if name in without:
+        if name in without or name == "checkpoint":  # the state of a training that is over
             continue
         try:
             what = f"the parameter {name} of {type(model).__name__}"

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import sklearn
 
-from multimargin.models.container import write_container
-from multimargin.models.envelope import open_model, wrap
+from multimargin.data.container import write_container
+from multimargin.models.envelope import MODEL, open_model, wrap
 from multimargin.models.pipelines import check_machine, read_model, write_model
 from multimargin.models.tree import Reader, Writer
 
@@ -20,7 +20,7 @@ def write(model: Any, path: str | os.PathLike, *, duals: bool = True) -> None:
     arrays: dict[str, np.ndarray] = {}
     node = Writer(type(model).__name__, arrays)
     write_model(node, model, duals)
-    write_container(path, wrap(node.description(), **{"scikit-learn": sklearn.__version__}), arrays)
+    write_container(path, MODEL, wrap(node.description(), **{"scikit-learn": sklearn.__version__}), arrays)
 
 
 def read(path: str | os.PathLike) -> Any:

@@ -1,0 +1,144 @@
+"""A training in a file, from which it goes on as if it had never been stopped.
+
+The file has the layout of the models (data/container.py): the state as arrays, and in its description who it is the
+state of. Whoever goes on from it must have the same data and parameters.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from multimargin import __version__
+from multimargin.data.atomic import checked_target
+from multimargin.data.container import Kind, read_container, write_container
+from multimargin.linear.state import State, Stateful, number, part, prefixed
+
+FORMAT = "multimargin checkpoint"
+VERSION = 1
+_ANEW = "delete it to train from the beginning"
+
+
+class CheckpointError(ValueError):
+    """A training cannot go on from a file: which file, why, what to do."""
+
+
+CHECKPOINT = Kind("checkpoint", CheckpointError, _ANEW, "checkpoint names a file that training writes")
+
+
+class Checkpoint:
+    """Where a training keeps its state.
+
+    Parameters
+    ----------
+    path : path
+        A file that is there already must be of the same training: it goes on from there.
+    every : float
+        Seconds between two states that are written; 0 is after every slice of the loop.
+    identity : dict of str
+        Everything that the result depends on, by the names that users know.
+
+    Attributes
+    ----------
+    training : Stateful
+        What the training keeps beside the loop and its machines; set by the training.
+    state : dict of arrays or None
+        What it goes on from; None as soon as it does.
+    seconds : float
+        Of the training up to there.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is damaged, or of another training.
+    """
+
+    training: Stateful
+
+    def __init__(self, path: str | os.PathLike, every: float, identity: Mapping[str, str]):
+        self.path, self.every, self.identity = checked_target(path), every, dict(identity)
+        self.state: State | None = None
+        self.written = time.monotonic()
+        self.seconds = 0.0
+        if self.path.exists():
+            self.state = self._read()
+            with self.restoring():
+                self.seconds = float(number(self.state, "loop.seconds"))
+
+    def _read(self) -> State:
+        description, arrays = read_container(self.path, CHECKPOINT)
+        if set(description) != {"format", "format_version", "version", "identity"} or description["format"] != FORMAT:
+            raise self._refused("this is not a checkpoint", CHECKPOINT.advice)
+        if (description["format_version"], description["version"]) != (VERSION, __version__):
+            raise self._refused(f"multimargin {description['version']} wrote it, and this is multimargin {__version__}")
+        was = description["identity"]
+        if not isinstance(was, dict):
+            raise self._refused("it does not say what it is of")
+        differences = [
+            _difference(name, was.get(name), self.identity.get(name))
+            for name in dict.fromkeys([*self.identity, *was])
+            if was.get(name) != self.identity.get(name)
+        ]
+        if differences:
+            raise self._refused(
+                f"it is of another training: {', '.join(differences)}", f"go on with what it was, or {_ANEW}"
+            )
+        return arrays
+
+    def _refused(self, what: str, advice: str = _ANEW) -> ValueError:
+        return CHECKPOINT.refuse(self.path, what, advice)
+
+    @contextmanager
+    def restoring(self) -> Iterator[None]:
+        """Around all that reads the state: what does not hold together is the file's fault."""
+        try:
+            yield
+        except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+            raise self._refused(f"its content does not hold together ({error})") from error
+
+    def of_loop(self) -> State | None:
+        """What the loop goes on from."""
+        return None if self.state is None else part(self.state, "loop")
+
+    def of_training(self) -> State | None:
+        """What the training goes on from."""
+        return None if self.state is None else part(self.state, "training")
+
+    def due(self) -> bool:
+        """Whether it is time for the next one."""
+        return time.monotonic() - self.written >= self.every
+
+    def save(self, loop: State) -> None:
+        """Write the state. A disk that is full is no reason to lose a training: it is said, and the last file stays."""
+        description = {
+            "format": FORMAT,
+            "format_version": VERSION,
+            "version": __version__,
+            "identity": self.identity,
+        }
+        arrays = prefixed("loop", loop) | prefixed("training", self.training.state())
+        try:
+            write_container(self.path, CHECKPOINT, description, arrays)
+        except (OSError, ValueError) as error:  # the latter if there are too many machines to describe
+            warnings.warn(
+                f"no checkpoint was written to {self.path} ({error}); training goes on", RuntimeWarning, stacklevel=2
+            )
+        self.written = time.monotonic()
+
+    def remove(self) -> None:
+        """The training is done."""
+        with suppress(FileNotFoundError):
+            self.path.unlink()
+
+
+def _difference(name: str, was: Any, now: str | None) -> str:
+    """In words. What is too long to be shown is a digest, behind a ``#``."""
+    if isinstance(was, str) and isinstance(now, str) and "#" in was and "#" in now:
+        was, now = (text.partition("#")[0].strip() for text in (was, now))
+        if was == now:
+            return f"{name} has other values"
+    return f"{name} was {was} and is {now}"

@@ -1,0 +1,53 @@
+"""``multimargin train --checkpoint``: ended by a limit or a signal, the same command goes on."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+TRAIN = ("train", "@digits", "m", "--solver", "sdm", "--checkpoint", "state")
+
+
+def test_goes_on_and_says_so(run, tmp_path):
+    first = run(*TRAIN, "--tol", "0.1", "--max-iter", "1")
+    assert first.code == 3 and "state holds the training: the same command goes on from there" in first.err
+    assert (tmp_path / "state").exists()
+    second = run(*TRAIN, "--tol", "0.1")
+    assert second.code == 0 and "note: state: going on from this checkpoint" in second.err
+    assert not (tmp_path / "state").exists()
+    whole = run(*TRAIN, "--tol", "0.1", "--json")
+    assert "going on" not in whole.err and "checkpoint" not in whole.json["parameters"]
+
+
+def test_refusals(run, tmp_path):
+    run(*TRAIN, "--tol", "0.1", "--max-iter", "1")
+    other = run(*TRAIN, "--tol", "0.1", "--C", "2")
+    assert other.code == 1 and "C was 1.0 and is 2.0" in other.err
+    (tmp_path / "state").write_bytes((tmp_path / "state").read_bytes()[:-1])
+    damaged = run(*TRAIN, "--tol", "0.1")
+    assert damaged.code == 1 and "delete it" in damaged.err
+    for more in (["-v", "3"], ["-C"]):
+        assert "--checkpoint is of one training" in run("train", "@iris", "--checkpoint", "s", *more).err
+    assert run("train", "@iris", "m", "--checkpoint", "no/state").code == 1
+    assert run("train", "@iris", "m", "--checkpoint", "s", "--checkpoint-every", "-1").code == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no signals there")
+def test_sigterm(run, tmp_path):
+    words = [*TRAIN, "--tol", "1e-14", "--max-iter", "100000000", "--C", "1000", "--checkpoint-every", "0"]
+    command = [sys.executable, "-m", "multimargin", *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as process:
+        while not (tmp_path / "state").exists() and process.poll() is None:
+            time.sleep(0.02)
+        before = (tmp_path / "state").read_bytes()
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate()
+    assert process.returncode == 143
+    assert "terminated: state holds the training: the same command goes on from there" in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "m").exists()
+    assert (tmp_path / "state").read_bytes() != before
+    on = run(*words, "--time-limit", "0.001")
+    assert on.code == 3 and "going on from this checkpoint" in on.err
