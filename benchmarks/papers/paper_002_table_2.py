@@ -2,9 +2,9 @@
 
 As there: on dna, satimage, letter and shuttle, C and gamma are chosen by the rate on 30 % of the training rows of a
 machine that was trained on the other 70 % (dna and satimage, whose 30 % are few rows: the mean over five such splits,
-where the paper has one, which is not known); then the whole training set is trained and the test set predicted, and where
-several pairs tie, the best test rate among them counts. The other six sets are cross-validated, in ten folds. The
-default searches 3 x 3 pairs around the paper's optimum, ``--full`` the paper's 15 x 15.
+where the paper has one, which is not known); then the whole training set is trained and the test set predicted, and
+where several pairs tie, the best test rate among them counts. The other six sets are cross-validated, in ten folds.
+The default searches 3 x 3 pairs around the paper's optimum, ``--full`` the paper's 15 x 15.
 
     python benchmarks/papers/paper_002_table_2.py
 """
