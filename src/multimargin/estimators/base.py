@@ -21,6 +21,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from multimargin.data.blocks import BlockStore
 from multimargin.data.rows import check_sparse
 from multimargin.estimators.calibration import log_probabilities, probabilities
 from multimargin.estimators.callbacks import CallbackSupport, observed, with_callbacks
@@ -104,13 +105,15 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
     # Training
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Train.
 
         Parameters
         ----------
         X : array or sparse array of shape (n_samples, n_features)
-            float32 and float64, dense or CSR, are read in place; anything else is converted.
+            float32 and float64, dense or CSR, are read in place; anything else is converted. LinearSVM also takes a
+            store of blocks on disk (:func:`multimargin.data.blocks.open_blocks`), which has labels and weights of its
+            own: ``fit(store)``.
         y : array of shape (n_samples,)
             Class labels.
         sample_weight : array of shape (n_samples,) or None
@@ -146,6 +149,10 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         request = self._request(X, encoded, cap, weight)
         if self.warm_start and previous_classes is not None and np.array_equal(previous_classes, self.classes_):
             request.start_duals = self._scaled_duals(cap, encoded)
+        return self._observed_training(request, X, y, sample_weight)
+
+    def _observed_training(self, request, X, y, sample_weight) -> tuple[Any, Any, bool]:
+        """The request, what came of it, and whether an interrupt cut it short."""
         try:
             with observed(self, X, y, sample_weight, request) as observers:
                 request.observers = observers
@@ -178,6 +185,11 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
             raise
 
     def _validated(self, X, y="no_validation", *, reset, accept_sparse: str | bool = "csr"):
+        if isinstance(X, BlockStore):
+            raise TypeError(
+                f"{type(self).__name__} does not take a store of blocks here, only arrays and sparse matrices; "
+                "LinearSVM takes one in fit, decision_function, predict and score"
+            )
         if sp.issparse(X):
             check_sparse(X)
         options: dict[str, Any] = dict(
@@ -193,20 +205,22 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
             raise ValueError("sample_weight must be positive somewhere: all weights are zero")
         return weight
 
-    def _caps(self, encoded, weight) -> np.ndarray:
+    def _caps(self, encoded, weight, counts=None) -> np.ndarray:
+        """C_i of rows; ``counts``, the weight of every class, is that of the rows if it is not given."""
         with np.errstate(over="ignore"):
             cap = self.C * weight
             if self.class_weight is not None:
-                cap = cap * self._class_weights(encoded, weight)[encoded]
+                if counts is None:
+                    counts = np.bincount(encoded, weights=weight, minlength=len(self.classes_))
+                cap = cap * self._class_weights(counts)[encoded]
         if not np.all(np.isfinite(cap)):
             raise ValueError("C times the weights must be finite")
         return cap
 
-    def _class_weights(self, encoded, weight) -> np.ndarray:
+    def _class_weights(self, counts: np.ndarray) -> np.ndarray:
         k = len(self.classes_)
         if isinstance(self.class_weight, str):
-            count = np.bincount(encoded, weights=weight, minlength=k)
-            return np.divide(weight.sum(), k * count, out=np.zeros(k), where=count > 0)
+            return np.divide(counts.sum(), k * counts, out=np.zeros(k), where=counts > 0)
         factors = np.ones(k)
         for label, factor in dict(self.class_weight).items():
             where = np.flatnonzero(self.classes_ == label)
@@ -237,11 +251,13 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
 
     def _store(self, trained, request) -> None:
         outcome = trained.outcome
-        self.__dict__.pop("calibration_", None)  # of an earlier fit
-        self.dual_coef_ = trained.dual_coef
-        self._dual_caps, self._dual_labels = request.cap, request.y
-        self._dual_problem = (self.formulation, self.loss, trained.dual_coef.shape)
-        self.support_ = np.flatnonzero(np.diff(trained.dual_coef.indptr))
+        for certified in CERTIFIED:  # by an earlier fit
+            self.__dict__.pop(certified, None)
+        if trained.dual_coef is not None:
+            self.dual_coef_ = trained.dual_coef
+            self._dual_caps, self._dual_labels = request.cap, request.y
+            self._dual_problem = (self.formulation, self.loss, trained.dual_coef.shape)
+            self.support_ = np.flatnonzero(np.diff(trained.dual_coef.indptr))
         self.primal_objective_ = trained.primal
         self.dual_objective_ = trained.dual
         self.dual_gap_ = max(trained.primal - trained.dual, 0.0) / max(abs(trained.primal), 1e-300)
@@ -367,7 +383,10 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
                 f"not {self.formulation!r} with {self.loss!r}"
             )
         if not hasattr(self, "dual_coef_"):
-            raise NotFittedError("label_doubt needs a model trained by fit: partial_fit keeps no duals")
+            raise NotFittedError(
+                "label_doubt needs the duals of a model trained by fit on arrays: neither partial_fit nor a fit on a "
+                "store of blocks keeps them"
+            )
         duals = self.dual_coef_.tocoo()
         row, lane, value = duals.coords[0], duals.coords[1], duals.data
         if len(self.classes_) == 2:  # one signed dual: positive rows doubt towards class 0

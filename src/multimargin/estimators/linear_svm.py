@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
+from multimargin.data.blocks import BlockStore
 from multimargin.data.rows import as_rows
 from multimargin.estimators.base import CERTIFIED, MarginClassifier
-from multimargin.estimators.parameters import check_linear, n_threads
+from multimargin.estimators.parameters import check_linear, check_stored, n_threads
 from multimargin.linear.loop import Limits
 from multimargin.linear.machine import Settings
 from multimargin.linear.online import visit_once
 from multimargin.linear.scoring import padded_weights, scores
 from multimargin.linear.solvers import SOLVERS
+from multimargin.linear.stored_training import StoredRequest, train_stored
+from multimargin.linear.streamed import StoredProblem
 from multimargin.linear.training import Request, Trained, choose_solver, train
 
 
@@ -86,6 +89,10 @@ class LinearSVM(MarginClassifier):
         For one_vs_one and dag: one column a class, or one a pair.
     break_ties : bool
         For one_vs_one: break ties of votes by confidence instead of by index.
+    memory_mb : float or None
+        For ``fit(store)``, with blocks on disk: most memory, in units of 2**20 bytes, for weights, blocks and duals;
+        mapped pages of files do not count. None is no limit, but no more than two blocks are held in any case. Arrays
+        are read where they are, whatever they take.
     solver_options : dict or None
         ``permutation`` (True): visit in random order. ``restricted_step`` (True): step only on the classes that
         matter to an example and store only non-zero duals; False steps on all, with dense duals.
@@ -98,6 +105,7 @@ class LinearSVM(MarginClassifier):
     intercept_ : ndarray of shape (n_rows_of_coef,)
     dual_coef_ : sparse array of shape (n_samples, n_rows_of_coef)
         ``coef_ = dual_coef_.T @ X`` to within ``sqrt(2 (primal_objective_ - dual_objective_))``, up to a factor of two.
+        Not there, nor is ``support_``, after a fit on a store: they were on disk, and are gone.
     support_ : ndarray
         Training rows with a non-zero dual.
     n_iter_ : int
@@ -153,6 +161,7 @@ class LinearSVM(MarginClassifier):
         callbacks=None,
         decision_function_shape="ovr",
         break_ties=False,
+        memory_mb=None,
         solver_options=None,
     ):
         self.formulation = formulation
@@ -176,6 +185,7 @@ class LinearSVM(MarginClassifier):
         self.callbacks = callbacks
         self.decision_function_shape = decision_function_shape
         self.break_ties = break_ties
+        self.memory_mb = memory_mb
         self.solver_options = solver_options
 
     def _check(self) -> None:
@@ -236,7 +246,7 @@ class LinearSVM(MarginClassifier):
             self.__dict__.pop(certified, None)
 
     def _request(self, X, encoded, cap, weight, *, many_passes=True) -> Request:
-        rows = as_rows(X, float(self.intercept_scaling) if self.fit_intercept else 0.0, many_passes=many_passes)
+        rows = as_rows(X, self._constant_feature(), many_passes=many_passes)
         norm = rows.squared_norms()
         if not np.all(np.isfinite(norm)):
             row = int(np.flatnonzero(~np.isfinite(norm))[0])
@@ -254,23 +264,73 @@ class LinearSVM(MarginClassifier):
             formulation=self.formulation,
             loss=self.loss,
             solver=solver,
-            settings=Settings(
-                tol=self.tol,
-                stopping=self.stopping,
-                shrinking=bool(self.shrinking),
-                cooling=bool(self.cooling),
-                options={**SOLVERS[solver].options, **(self.solver_options or {})},
-            ),
+            settings=self._settings(solver),
             limits=Limits(self.max_iter, self.time_limit),
             n_threads=n_threads(self.n_jobs),
             seed=self._seed(),
         )
 
+    def _settings(self, solver: str) -> Settings:
+        return Settings(
+            tol=self.tol,
+            stopping=self.stopping,
+            shrinking=bool(self.shrinking),
+            cooling=bool(self.cooling),
+            options={**SOLVERS[solver].options, **(self.solver_options or {})},
+        )
+
     def _refit_request(self, request: Request, *, tol: float, **changes: Any) -> Request:
         return replace(request, settings=replace(request.settings, tol=tol), **changes)
 
-    def _train(self, request: Request) -> Trained:
-        return train(request)
+    def _train(self, request: Request | StoredRequest) -> Trained:
+        return train(request) if isinstance(request, Request) else train_stored(request)
+
+    # A store of blocks on disk
+
+    def _fitted(self, X, y, sample_weight):
+        if not isinstance(X, BlockStore):
+            return super()._fitted(X, y, sample_weight)
+        self._check()
+        check_stored(self, X, y, sample_weight)
+        self.classes_, self.n_features_in_ = X.classes, X.n_features
+        self.__dict__.pop("feature_names_in_", None)
+        request = StoredRequest(
+            stored=StoredProblem(X, self._constant_feature(), self._caps_of_classes(X)),
+            n_classes=len(X.classes),
+            formulation=self.formulation,
+            loss=self.loss,
+            solver="sdm" if self.solver == "auto" else self.solver,
+            settings=self._settings("sdm" if self.solver == "auto" else self.solver),
+            limits=Limits(self.max_iter, self.time_limit),
+            seed=self._seed(),
+            memory_mb=self.memory_mb,
+        )
+        return self._observed_training(request, X, None, None)
+
+    def _constant_feature(self) -> float:
+        return float(self.intercept_scaling) if self.fit_intercept else 0.0
+
+    def _caps_of_classes(self, store: BlockStore) -> np.ndarray:
+        k = len(store.classes)
+        return self._caps(np.arange(k), np.ones(k), counts=store.class_weights)
+
+    def decision_function(self, X):
+        if isinstance(X, BlockStore):
+            return np.concatenate([super(LinearSVM, self).decision_function(block.X) for block in X])
+        return super().decision_function(X)
+
+    def predict(self, X):
+        if isinstance(X, BlockStore):
+            return np.concatenate([super(LinearSVM, self).predict(block.X) for block in X])
+        return super().predict(X)
+
+    def score(self, X, y=None, sample_weight=None):
+        """Accuracy on X and y, or on a store, which has labels of its own; weights are those given here, or none."""
+        if not isinstance(X, BlockStore):
+            return super().score(X, y, sample_weight)
+        if y is not None or sample_weight is not None:
+            raise ValueError("the labels of a store are in it: score(store) takes no y and no sample_weight")
+        return sum(int((self.predict(block.X) == block.y).sum()) for block in X) / X.n_rows
 
     def _store_model(self, trained: Trained, request: Request) -> None:
         self._hold(trained.W)

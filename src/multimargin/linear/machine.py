@@ -177,8 +177,8 @@ class Cancelled(Exception):
 class Machine:
     """Examples, their duals and W for one problem, trained by one algorithm.
 
-    The duals are in blocks, which come one after the other whenever they are iterated over: one that is always there, or
-    many on disk (streamed.py), of which some are there at a time.
+    The duals are in blocks, which come one after the other whenever they are iterated over: one that is always there,
+    or many on disk (streamed.py), of which some are there at a time.
     """
 
     def __init__(

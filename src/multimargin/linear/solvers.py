@@ -14,7 +14,11 @@ from typing import Any
 from multimargin.linear.machine import Algorithm, Settings
 from multimargin.problems.formulations import FORMULATIONS, LOSSES
 
-_SDM_OPTIONS = {"permutation": True, "restricted_step": True}
+_SDM: dict[str, Any] = {
+    "stoppings": ("gap", "violation"),
+    "options": {"permutation": True, "restricted_step": True},
+    "streams": True,
+}
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class Solver:
     losses: tuple[str, ...] = LOSSES
     stoppings: tuple[str, ...] = ("gap",)
     options: Mapping[str, Any] = field(default_factory=dict)  # with their defaults
+    streams: bool = False  # whether it can take blocks from disk, one after the other
 
     def make(self, settings: Settings) -> Algorithm:
         """A fresh algorithm."""
@@ -34,7 +39,7 @@ class Solver:
 
 
 SOLVERS = {
-    "sdm": Solver("sdm", "SequentialDual", stoppings=("gap", "violation"), options=_SDM_OPTIONS),
-    "accelerated_sdm": Solver("sdm", "AcceleratedSequentialDual", stoppings=("gap", "violation"), options=_SDM_OPTIONS),
+    "sdm": Solver("sdm", "SequentialDual", **_SDM),
+    "accelerated_sdm": Solver("sdm", "AcceleratedSequentialDual", **_SDM),
     "newton": Solver("newton", "Newton"),
 }

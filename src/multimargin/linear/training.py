@@ -67,7 +67,7 @@ class Trained:
 
     W: np.ndarray  # (n_weights, padded lanes)
     n_lanes: int
-    dual_coef: sp.csr_array
+    dual_coef: sp.csr_array | None  # None: of a store, where they were on disk
     primal: float
     dual: float
     worst_gap: float
@@ -130,14 +130,7 @@ def train(request: Request) -> Trained:
 
     def collect(position: int, machine: Machine) -> None:
         columns = untrained.pop(position).columns
-        certificate = machine.certificate
-        if certificate is not None:
-            objectives[position] = (certificate.primal, certificate.dual, certificate.worst_gap)
-            W = certificate.weights.array
-        else:  # interrupted before anything could be certified
-            objectives[position] = (np.nan, np.nan, np.nan)
-            W = machine.new_weights(False).array
-            W[:, : machine.problem.lanes] = machine.algorithm.weights.array[:, : machine.problem.lanes]
+        W, objectives[position] = weights_of(machine)
         if len(plan) == 1:
             trained.W = W
         else:
@@ -160,6 +153,16 @@ def train(request: Request) -> Trained:
     except KeyboardInterrupt as interrupt:
         raise Interrupted(_finished(trained, parts, objectives, untrained, request)) from interrupt
     return _finished(trained, parts, objectives, untrained, request)
+
+
+def weights_of(machine: Machine) -> tuple[np.ndarray, tuple[float, float, float]]:
+    """Padded W of a trained machine; primal, dual and worst gap."""
+    certificate = machine.certificate
+    if certificate is not None:
+        return certificate.weights.array, (certificate.primal, certificate.dual, certificate.worst_gap)
+    W = machine.new_weights(False).array  # interrupted before anything could be certified
+    W[:, : machine.problem.lanes] = machine.algorithm.weights.array[:, : machine.problem.lanes]
+    return W, (np.nan, np.nan, np.nan)
 
 
 def _blas_threads(request: Request) -> Any:
