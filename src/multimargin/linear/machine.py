@@ -99,6 +99,10 @@ class Examples:
         blocks = [self.block(problem, lists, seed)]
         return blocks, _core.Passes(blocks)
 
+    def candidate(self, passes: _core.Passes, out: _core.Weights) -> bool:
+        """As the algorithm's, which may be overruled; here it is not."""
+        return False
+
     def cost_of_pass(self, blocks: list[_core.Block]) -> float:
         """In multiply-adds."""
         return sum(block.cost_of_pass for block in blocks)
@@ -278,7 +282,7 @@ class Machine:
         W = self.new_weights(single_precision=False)
         self.rebuild(W)
         v_norms, _ = W.squared_norms()
-        other_than_v = self.algorithm.candidate(W)
+        other_than_v = self.examples.candidate(self.passes, W) or self.algorithm.candidate(W)
         w_norms = W.squared_norms()[0] if other_than_v else v_norms
         n_parts = self.problem.n_parts
         scale_step = self.passes.scale_step(self.algorithm.weights)

@@ -78,9 +78,7 @@ def _fits(request: StoredRequest, problem: Formulation, lists: bool) -> bool:
     assert request.memory_mb is not None
     store, lanes = request.stored.store, -(-problem.lanes // 8) * 8
     numbers = request.stored.n_weights * lanes
-    copies = (
-        4 if request.solver == "accelerated_sdm" else 2
-    )  # of W in training, Z and the last W, and the certified one
+    copies = 6 if request.solver == "accelerated_sdm" else 4  # W, its sum, its mean, the certified one; Z, the last W
     weights = 8 * numbers * (copies + (8 * numbers <= _TWO_MODELS))
     of_row = _ROW + (_LIST if lists else 20 * lanes)
     packed = store.layout.compressed

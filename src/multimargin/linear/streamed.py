@@ -1,8 +1,10 @@
 """Examples in blocks on disk: block minimisation (Yu, Hsieh, Chang, Lin, KDD 2010).
 
 There is one W in memory. A tour takes the blocks in random order: each gets a few passes of the sequential dual method
-against W, the same steps as in memory, and its duals go back to disk; meanwhile a thread reads the next block. As every step raises the dual, tours converge whatever the blocks are. To the algorithm (sdm.py) a tour
-is a pass; the certificate (machine.py) is that of any machine, its sums over the blocks as they come.
+against W, the same steps as in memory, and its duals go back to disk; meanwhile a thread reads the next block. As every
+step raises the dual, tours converge whatever the blocks are. After its turn a block is fitted better than the others,
+which costs the primal; so the mean of W, after every turn of a tour, is what is certified. To the algorithm (sdm.py) a
+tour is a pass; the certificate (machine.py) is that of any machine, its sums over the blocks as they come.
 """
 
 from __future__ import annotations
@@ -77,6 +79,10 @@ class StoredExamples:
         """The blocks of a machine, and the passes over them."""
         blocks = DiskBlocks(self, problem, lists, seed)
         return blocks, Tours(blocks)
+
+    def candidate(self, passes: Tours, out: _core.Weights) -> bool:
+        """Write the mean of W over the last tour into ``out``, if there was one."""
+        return passes.mean(out)
 
     def cost_of_pass(self, blocks: DiskBlocks) -> float:
         """In multiply-adds."""
@@ -170,8 +176,8 @@ class Tour(NamedTuple):
 
 
 class Tours:
-    """The schedule of tours, in the place of the core's schedule of passes, and with its rules: a full tour, then shrunk
-    ones over the examples with duals, until they meet the tolerance or have cost ``shrunk_effort``."""
+    """The schedule of tours, in the place of the core's schedule of passes, and with its rules: a full tour, then
+    shrunk ones over the examples with duals, until they meet the tolerance or have cost ``shrunk_effort``."""
 
     def __init__(self, blocks: DiskBlocks):
         self.blocks = blocks
@@ -182,6 +188,15 @@ class Tours:
         self._objectives = (0.0, 0.0)  # primal and dual, estimated by the last full tour
         self._violation, self._visited = 0.0, 0
         self._loss = self._dual = 0.0  # terms of the objectives, as the full passes saw them
+        self._sum: np.ndarray | None = None  # of W after the turns of this tour
+        self._mean: np.ndarray | None = None  # of the last tour
+
+    def mean(self, out: _core.Weights) -> bool:
+        """Write the mean of W over the last tour; False before there was one."""
+        if self._mean is None:
+            return False
+        out.array[:, : out.lanes] = self._mean[:, : out.lanes]
+        return True
 
     def scale_step(self, weights: _core.Weights) -> float:
         """W is certified as it is."""
@@ -232,8 +247,15 @@ class Tours:
                 budget -= loaded.block.cost_of_pass * record.visited / n
             quiet = not passes or passes[-1].violation < tolerance
             if quiet or loaded.effort >= min(_EFFORT + self._full, max_epochs):
+                self._turned(weights)
                 self.blocks.put_back()
         return "budget", []
+
+    def _turned(self, weights: _core.Weights) -> None:
+        W = weights.array
+        if self._sum is None or self._sum.shape != W.shape or self._sum.dtype != W.dtype:
+            self._sum = np.zeros_like(W)
+        self._sum += W
 
     def _begin(self, weights: _core.Weights) -> None:
         if (
@@ -256,6 +278,8 @@ class Tours:
 
     def _end(self, weights: _core.Weights) -> Tour:
         self._on_tour = False
+        if self._sum is not None:
+            self._mean, self._sum = self._sum / len(self.blocks), None
         if not self._full:
             return Tour(self._violation, self._visited)
         w, v = weights.squared_norms()
