@@ -121,9 +121,8 @@ def run(options: argparse.Namespace, text: Path, blocks: Path) -> None:
         )
     streamed = visits_per_second(model, begun, store.n_rows)
     print(f"store       {store.n_rows:,} rows, {store.n_features:,} features, {len(store.classes)} classes")
-    print(
-        f"trained     gap {model.dual_gap_:.2e} of {options.tol:g}, converged {model.converged_}, {model.n_iter_} epochs"
-    )
+    reached = f"gap {model.dual_gap_:.2e} of {options.tol:g}, converged {model.converged_}"
+    print(f"trained     {reached}, {model.n_iter_} epochs")
     for record in model.history_[np.isfinite(model.history_["gap"])]:
         print(f"            after tour {record['epoch']}, {record['seconds']:.0f} s: gap {record['gap']:.2e}")
     print(f"memory      peak {peak.mb:,.0f} MB anonymous, memory_mb={options.memory_mb:g}")
