@@ -14,6 +14,7 @@ from multimargin.commands.terminal import Terminal
 _GROWTH = 2.0  # what a byte of text becomes in memory, at most
 _PACKED = 5.0  # times more, if it is compressed
 _BLOCK_SHARE = 24  # a block is this part of the memory at most, so that text can be parsed beside some of them
+_SMALLEST_BLOCK = 1 / 256  # MB
 _ZERO_BASED = {"auto": "auto", "yes": True, "no": False}
 
 
@@ -76,7 +77,9 @@ def train_on_blocks(args: argparse.Namespace, model: Any, terminal: Terminal) ->
             else:
                 path = kept or os.path.join(folder, "data.blocks")
                 terminal.note(f"{args.data}: is trained from blocks on disk, within {memory:.0f} MB ({path})")
-                store = write_store(args, path, terminal, block_mb=max(1.0, min(64.0, memory / _BLOCK_SHARE)))
+                store = write_store(
+                    args, path, terminal, block_mb=max(_SMALLEST_BLOCK, min(64.0, memory / _BLOCK_SHARE))
+                )
         except (BlocksError, FileNotFoundError) as error:
             raise CommandError(str(error)) from None
         return _train(args, model, store, memory, terminal)

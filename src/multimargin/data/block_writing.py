@@ -110,11 +110,11 @@ def _check(target: Path, block_mb: Any, dtype: Any, n_features: Any, zero_based:
         raise FileExistsError(f"{target}: is there already; delete it first, or choose another name")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{target.parent} is not a folder; make it first, or write {target.name} elsewhere")
-    if isinstance(block_mb, bool) or not isinstance(block_mb, Real) or not 0 < block_mb <= 2000:
+    if isinstance(block_mb, bool) or not isinstance(block_mb, Real) or not 0 < float(block_mb) <= 2000:
         raise ValueError(f"block_mb must be above 0 and at most 2000, got {block_mb!r}")
     if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
         raise ValueError(f"dtype must be float32, float64 or None, got {dtype!r}")
-    if n_features is not None and not (isinstance(n_features, Integral) and 1 <= n_features < 2**62):
+    if n_features is not None and not (isinstance(n_features, Integral) and 1 <= int(n_features) < 2**62):
         raise ValueError(f"n_features must be None or a whole number of at least 1, got {n_features!r}")
     if not (isinstance(zero_based, bool) or zero_based == "auto"):
         raise ValueError(f"zero_based must be True, False or 'auto', got {zero_based!r}")

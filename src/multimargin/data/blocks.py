@@ -29,7 +29,7 @@ from multimargin.data.block_writing import MANIFEST, write_blocks
 __all__ = ["BlockStore", "BlocksError", "RowBlock", "open_blocks", "write_blocks"]
 
 _MOST = 2**62
-_KINDS = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.str_}
+_KINDS: dict[str, Any] = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.str_}
 
 
 class RowBlock(NamedTuple):
@@ -168,11 +168,11 @@ def _read_manifest(path: Path) -> tuple[Layout, list[Entry], np.ndarray, np.ndar
 def _described(name: str, body: dict[str, Any]) -> tuple[Layout, list[Entry], np.ndarray, np.ndarray]:
     """What a manifest says, checked."""
     kind = _KINDS[body["label_kind"]]
-    labels = np.array(body["labels"], dtype=kind)
+    labels: np.ndarray = np.array(body["labels"], dtype=kind)
     weights = np.array(body["label_weights"], dtype=np.float64)
     layout = Layout(
         _boolean(body["sparse"]),
-        {"float32": np.dtype("<f4"), "float64": np.dtype("<f8")}[body["dtype"]],
+        np.dtype({"float32": "<f4", "float64": "<f8"}[body["dtype"]]),
         _count(body["n_features"], 1),
         len(labels),
         _boolean(body["weighted"]),

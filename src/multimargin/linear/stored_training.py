@@ -7,6 +7,8 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from multimargin.data.blocks import BlockStore
 from multimargin.linear.loop import Limits, Observer, Outcome, solve
 from multimargin.linear.machine import Machine, Settings
@@ -45,7 +47,8 @@ def train_stored(request: StoredRequest) -> Trained:
     algorithm = SOLVERS[request.solver].make(request.settings)
     lists = algorithm.lists and not problem.separable
     read_ahead = request.memory_mb is None or _fits(request, problem, lists)
-    outcome, results = Outcome(), []
+    outcome = Outcome()
+    results: list[tuple[np.ndarray, tuple[float, float, float]]] = []
 
     def trained() -> Trained:
         W, (primal, dual, worst_gap) = results[0]

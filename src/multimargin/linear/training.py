@@ -191,7 +191,7 @@ def _finished(
         trained.W = padded_weights(request.rows.n_weights, trained.n_lanes)
     if parts:
         row, lane, value = (np.concatenate(column) for column in zip(*parts, strict=True))
-        trained.dual_coef = sp.csr_array(sp.coo_array((value, (row, lane)), shape=trained.dual_coef.shape))
+        trained.dual_coef = sp.csr_array(sp.coo_array((value, (row, lane)), shape=(len(request.y), trained.n_lanes)))
     return trained
 
 
