@@ -214,6 +214,7 @@ def test_what_is_no_store(tmp_path):
 
 WRITER = """
 import sys
+from multimargin.data import block_writing
 from itertools import pairwise
 
 from multimargin.data.blocks import write_blocks
