@@ -215,8 +215,6 @@ def test_what_is_no_store(tmp_path):
 WRITER = """
 import sys
 from multimargin.data import block_writing
-from itertools import pairwise
-
 from multimargin.data.blocks import write_blocks
 add, left = block_writing._State.add, int(sys.argv[3])
 def counted(self, *args):

@@ -246,7 +246,7 @@ def check_linear(model: Any) -> None:
     check_choice("solver", model.solver, LINEAR_SOLVERS)
     check_solver_options(model.solver_options, model.solver)
     check_combination(model)
-    if model.memory_mb is not None:
+    if getattr(model, "memory_mb", None) is not None:  # LinearSVMCV has none
         check_number("memory_mb", model.memory_mb, above=0)
 
 
