@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits, load_iris
 
 from multimargin import LinearSVM, load, save
+from multimargin.data.container import read_container
 from multimargin.estimators.plain_linear import PlainLinearSVM
-from multimargin.models.container import read_container
 from multimargin.models.plain import save_plain
 from multimargin.problems.formulations import FORMULATIONS
 

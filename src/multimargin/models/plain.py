@@ -6,8 +6,8 @@ import os
 
 import numpy as np
 
+from multimargin.data.container import write_container
 from multimargin.estimators.plain_linear import PlainLinearSVM
-from multimargin.models.container import write_container
 from multimargin.models.envelope import wrap
 from multimargin.models.fitted import write_linear
 from multimargin.models.tree import Writer
