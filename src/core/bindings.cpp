@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -271,6 +272,22 @@ NB_MODULE(_core, m) {
         return nb::make_tuple(owned_array(std::move(w)), owned_array(std::move(v)));
       });
 
+  nb::class_<mm::Acceleration>(m, "Acceleration", "How strongly stages are accelerated (acceleration.hpp).")
+      .def(nb::init<>())
+      .def(
+          "end_stage",
+          [](mm::Acceleration &self, mm::Weights &weights, double primal, double dual) {
+            const double kappa = weights.kappa();
+            if (!(kappa > 0)) throw nb::value_error("only accelerated weights have stages");
+            nb::gil_scoped_release release;
+            std::vector<double> w(static_cast<std::size_t>(weights.stride())), v(w.size());
+            const double distance = weights.squared_norms(w.data(), v.data());
+            const double squared_norm = std::accumulate(w.begin(), w.end(), 0.0);
+            const double next = self.steer(kappa, {primal, dual, 0.5 * squared_norm, distance});
+            weights.extrapolate(mm::Acceleration::momentum(kappa), next);
+          },
+          "weights"_a, "primal"_a, "dual"_a, "Move Z, and kappa by what full passes saw of the objectives.");
+
   nb::class_<mm::PassRecord>(m, "PassRecord", "One pass over the examples of a block.")
       .def_ro("full", &mm::PassRecord::full)
       .def_ro("violation", &mm::PassRecord::violation)
@@ -437,7 +454,7 @@ NB_MODULE(_core, m) {
   nb::class_<PyPasses>(m, "Passes", "The schedule of passes over one block, or several one after the other.")
       .def(
           "__init__",
-          [](PyPasses *self, nb::list blocks) {
+          [](PyPasses *self, nb::list blocks, bool first_full) {
             std::vector<mm::Block *> inner;
             std::vector<nb::object> kept;
             for (nb::handle item : blocks) {
@@ -456,9 +473,9 @@ NB_MODULE(_core, m) {
               inner.push_back(block.block.get());
             }
             if (inner.empty()) throw nb::value_error("passes need a block");
-            new (self) PyPasses{std::move(kept), mm::Passes(inner)};
+            new (self) PyPasses{std::move(kept), mm::Passes(inner, first_full)};
           },
-          "blocks"_a)
+          "blocks"_a, "first_full"_a = true, "The first pass is full, or else a shrunk one.")
       .def("state", [](PyPasses &self) { return state_of(self.passes); }, "As that of Weights, without the blocks.")
       .def("set_state", [](PyPasses &self, nb::dict state) { set_state(self.passes, state); }, "state"_a)
       .def("scale_step", [](const PyPasses &self, const mm::Weights &weights) { return self.passes.scale_step(weights); },
@@ -466,7 +483,7 @@ NB_MODULE(_core, m) {
       .def(
           "run",
           [](PyPasses &self, mm::Weights &weights, double tolerance, double certify_below, double budget,
-             double max_epochs, bool shrinking, bool permute, double rest_share, double shrunk_effort) {
+             double max_epochs, bool shrinking, bool permute, double rest_share, double shrunk_effort, bool stages) {
             const PyBlock &first = nb::cast<const PyBlock &>(self.blocks[0]);
             check_pair(*first.block, weights, *first.rows);
             if (!(budget > 0) || !(max_epochs >= 0)) throw nb::value_error("budget and max_epochs must be positive");
@@ -476,14 +493,14 @@ NB_MODULE(_core, m) {
               nb::gil_scoped_release release;
               stopped = self.passes.run(weights,
                                         {tolerance, certify_below, budget, max_epochs, shrinking, permute,
-                                         rest_share, shrunk_effort},
+                                         rest_share, shrunk_effort, stages},
                                         records);
             }
             static const char *const names[] = {"budget", "tolerance", "certify", "epochs"};
             return nb::make_tuple(names[static_cast<int>(stopped)], records);
           },
           "weights"_a, nb::kw_only(), "tolerance"_a, "certify_below"_a, "budget"_a, "max_epochs"_a, "shrinking"_a,
-          "permute"_a, "rest_share"_a = 0.0, "shrunk_effort"_a = 5.0,
+          "permute"_a, "rest_share"_a = 0.0, "shrunk_effort"_a = 5.0, "stages"_a = true,
           "Work for about a budget of multiply-adds. Returns why it stopped, and a record a finished pass.");
   define_primal_methods(m);
 }

@@ -6,7 +6,7 @@
 
 namespace mm {
 
-Passes::Passes(std::vector<Block *> blocks) : blocks_(std::move(blocks)) {
+Passes::Passes(std::vector<Block *> blocks, bool first_full) : blocks_(std::move(blocks)), next_full_(first_full) {
   double cost = 0;
   for (const Block *block : blocks_) {
     n_examples_ += block->n_examples();
@@ -91,8 +91,8 @@ PassRecord Passes::end_pass(const Weights &weights) {
 }
 
 // A stage is a full pass and the shrunk ones that follow it.
-void Passes::end_stage(Weights &weights) {
-  if (weights.kappa() > 0) {
+void Passes::end_stage(Weights &weights, const RunOptions &options) {
+  if (weights.kappa() > 0 && options.stages) {
     const double kappa = weights.kappa();
     weights.extrapolate(Acceleration::momentum(kappa), next_kappa_ > 0 ? next_kappa_ : kappa);
   }
@@ -114,7 +114,7 @@ Stopped Passes::run(Weights &weights, const RunOptions &options, std::vector<Pas
     for (const Block *block : blocks_) left += block->visits_left();
     if (left == 0 && n_examples_ > 0) { // all are left out: on to those that shrunk, or even full passes leave out
       next_thorough_ = full_;
-      if (!full_) end_stage(weights);
+      if (!full_) end_stage(weights, options);
       next_full_ = pass_ended_ = true;
       continue;
     }
@@ -135,14 +135,14 @@ Stopped Passes::run(Weights &weights, const RunOptions &options, std::vector<Pas
       const bool far_off = record.worst_gap < -0.1 * options.certify_below; // the steps of the pass were large
       if (!met && !far_off && record.worst_gap <= options.certify_below) return Stopped::certify;
       if (met) {
-        end_stage(weights); // or Z would never move again
+        end_stage(weights, options); // or Z would never move again
         return Stopped::tolerance;
       }
     } else {
       shrunk_effort_ += effort;
       next_full_ = record.violation < options.tolerance || shrunk_effort_ >= options.shrunk_effort;
     }
-    if (next_full_) end_stage(weights);
+    if (next_full_) end_stage(weights, options);
     if (budget <= 0) return Stopped::budget;
   }
   return Stopped::epochs;

@@ -27,13 +27,14 @@ struct RunOptions {
   bool shrinking, permute;
   double rest_share;      // see Block::begin_pass; 0: full passes are over all examples, as in the paper
   double shrunk_effort;   // what shrunk passes may cost between full ones, in full passes
+  bool stages;            // whether Z moves at the end of a stage; else that is the caller's, who has more blocks
 };
 
 enum class Stopped : int { budget, tolerance, certify, epochs };
 
 class Passes {
 public:
-  explicit Passes(std::vector<Block *> blocks);
+  explicit Passes(std::vector<Block *> blocks, bool first_full = true);
 
   Stopped run(Weights &weights, const RunOptions &options, std::vector<PassRecord> &records);
   // Scales 1, 1 + step, 1 + 2 step and 1 + 4 step of W are tried; the step follows the best one. Plain passes take W
@@ -45,7 +46,7 @@ public:
 private:
   bool visit(Weights &weights, Index count);
   PassRecord end_pass(const Weights &weights);
-  void end_stage(Weights &weights);
+  void end_stage(Weights &weights, const RunOptions &options);
 
   std::vector<Block *> blocks_;
   Index n_examples_ = 0;

@@ -14,7 +14,7 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
 def read(content, part_bytes=1 << 22, n_threads=1, **options):
     """As from a file of this content, cut into parts of this size."""
     defaults = dict(name="data.txt", n_features=None, dtype=np.float64, zero_based="auto", query_id=False)
-    request = svmlight._Request(**{**defaults, **options}, n_threads=n_threads)
+    request = svmlight.Request(**{**defaults, **options}, n_threads=n_threads)
     text = np.frombuffer(bytearray(content), np.uint8)  # memory that ends where the text ends
     X, *rest = svmlight._read(text, request, part_bytes)
     return X.to_scipy(), *rest

@@ -178,7 +178,9 @@ def test_decompositions(iris, tmp_path, strategy):
         {"formulation": "one_vs_one", "working_set": 2},
         {"formulation": "one_vs_one", "solver": "decomposition", "cache_mb": 0.1},
     ],
-    ids=str,
+    ids=lambda options: ", ".join(
+        f"{name}={'callable' if callable(value) else value}" for name, value in options.items()
+    ),
 )
 def test_kernels_of_every_kind(blobs, tmp_path, more):
     X, y = blobs

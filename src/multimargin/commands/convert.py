@@ -1,4 +1,5 @@
-"""``multimargin convert``: our models to LIBLINEAR, LIBSVM and ONNX, and those of LIBLINEAR and LIBSVM to ours."""
+"""``multimargin convert``: our models to LIBLINEAR, LIBSVM and ONNX, and those of LIBLINEAR and LIBSVM to ours; data to
+a store of blocks."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import argparse
 from typing import Any
 
 from multimargin.commands.errors import DONE, CommandError, UsageError
-from multimargin.commands.options import Parser, add_output_options, command
+from multimargin.commands.options import Parser, add_output_options, command, positive
 from multimargin.commands.terminal import Terminal, check_output, file_size
 
 _KINDS = ("multimargin", "liblinear", "libsvm", "onnx")
@@ -19,7 +20,10 @@ _SUFFIXES = {
 }
 _ABOUT = f"""Convert a model. What IN is, its first bytes say; what OUT is to be, --to says, or its suffix:
 {", ".join(f"{suffix} {kind}" for suffix, kind in _SUFFIXES.items())}.
-A model of LIBLINEAR or LIBSVM becomes one of ours where neither says it."""
+A model of LIBLINEAR or LIBSVM becomes one of ours where neither says it.
+
+Where OUT ends with .blocks, IN is data (svmlight text, .npz, or a table of numbers with --label), and OUT a folder of
+blocks from which train trains past memory."""
 _EXAMPLE = """multimargin train @digits digits.model -s 3
 multimargin convert digits.model digits.liblinear
 multimargin convert digits.liblinear again.safetensors"""
@@ -36,14 +40,21 @@ def add_to(subparsers: Any) -> None:
         _ABOUT,
         _EXAMPLE,
     )
-    parser.add_argument("model", metavar="IN", help="model to read: ours, LIBLINEAR's or LIBSVM's")
+    parser.add_argument("model", metavar="IN", help="model to read: ours, LIBLINEAR's or LIBSVM's; or data")
     parser.add_argument("out", metavar="OUT", help="file to write")
     parser.add_argument("--to", choices=_KINDS, help="format of OUT, where its suffix does not say it")
+    parser.add_argument("--label", metavar="COL", help="table to .blocks: the column of the labels")
+    parser.add_argument(
+        "--block-mb", metavar="MB", type=positive, default=64.0, help=".blocks: size of one (default: 64)"
+    )
+    parser.add_argument("--compress", action="store_true", help=".blocks: pack them by zlib")
     add_output_options(parser)
 
 
 def run(args: argparse.Namespace, terminal: Terminal) -> int:
     """Load the one, write the other."""
+    if args.out.rstrip("/").lower().endswith(".blocks"):
+        return _write_blocks(args, terminal)
     from multimargin.commands.model_files import kind_of, load_model
 
     source = kind_of(args.model)
@@ -62,6 +73,20 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         raise CommandError(f"{args.model}: {error}") from None
     terminal.summary(f"{source} -> {to}: {args.out}, {file_size(args.out)}")
     terminal.answer({"command": "convert", "in": args.model, "out": args.out, "from": source, "to": to})
+    return DONE
+
+
+def _write_blocks(args: argparse.Namespace, terminal: Terminal) -> int:
+    from multimargin.commands.past_memory import write_store
+    from multimargin.commands.words import counted
+
+    if args.to is not None:
+        raise UsageError(f"--to {args.to} is for models; {args.out} will be a store of blocks")
+    store = write_store(args, args.out, terminal, block_mb=args.block_mb, compress=args.compress)
+    blocks, rows = counted(len(store), "block"), counted(store.n_rows, "row")
+    terminal.summary(f"{args.model} -> {args.out}: {rows} in {blocks}")
+    answer = {"command": "convert", "in": args.model, "out": args.out, "to": "blocks"}
+    terminal.answer(answer | {"rows": store.n_rows, "features": store.n_features, "blocks": len(store)})
     return DONE
 
 

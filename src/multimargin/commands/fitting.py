@@ -57,7 +57,7 @@ class Fit:
     why_not: str = ""  # it did not converge, in the machine's words
 
 
-def fit(machine: Any, X: Any, y: np.ndarray) -> Fit:
+def fit(machine: Any, X: Any, y: np.ndarray | None) -> Fit:
     """Train. That it did not converge is not said here, but kept for the command to say."""
     started = time.perf_counter()
     if hasattr(machine, "why_not"):  # a plain machine

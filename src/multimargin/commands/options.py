@@ -192,7 +192,9 @@ def add_data_options(parser: Parser, *, training: bool) -> None:
     )
 
 
-def add_machine_options(parser: Parser, *, formulation: bool = True, C: bool = True, probability: bool = False) -> None:
+def add_machine_options(
+    parser: Parser, *, formulation: bool = True, C: bool = True, probability: bool = False, blocks: bool = False
+) -> None:
     """The parameters of LinearSVM and KernelSVM, with LIBLINEAR's short names."""
     group = parser.add_argument_group("machine")
     if formulation:
@@ -278,5 +280,17 @@ def add_machine_options(parser: Parser, *, formulation: bool = True, C: bool = T
     group.add_argument("--max-iter", type=count, default=1000, metavar="N", help="most epochs (default: 1000)")
     group.add_argument("--time-limit", type=positive, metavar="SECONDS", help="most seconds of one training")
     group.add_argument("--cache-mb", type=positive, default=1024.0, metavar="MB", help="kernel rows (default: 1024)")
+    if blocks:
+        group.add_argument(
+            "--memory-mb",
+            type=positive,
+            metavar="MB",
+            help="svmlight text that needs more is trained from blocks on disk (default: half of the memory)",
+        )
+        group.add_argument(
+            "--blocks",
+            metavar="DIR",
+            help="folder of those blocks: kept, and used again if it is there (default: a temporary one beside MODEL)",
+        )
     group.add_argument("--n-jobs", type=int, metavar="N", help="threads; -1 is all (default: 1)")
     group.add_argument("--seed", type=int, default=0, metavar="N", help="of all random choices (default: 0)")

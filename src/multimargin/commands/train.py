@@ -40,7 +40,7 @@ def add_to(subparsers: Any) -> None:
     parser.add_argument("data", metavar="DATA", help=DATA_HELP)
     parser.add_argument("model", metavar="MODEL", nargs="?", help="file to write; not needed with -v")
     add_data_options(parser, training=True)
-    add_machine_options(parser, probability=True)
+    add_machine_options(parser, probability=True, blocks=True)
     group = parser.add_argument_group("checkpoints")
     group.add_argument(
         "--checkpoint",
@@ -89,9 +89,13 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         check_output(args.checkpoint, apart_from=(args.data, args.valid or "", args.model or ""))
 
     from multimargin.commands.machines import machine, set_weights
+    from multimargin.commands.past_memory import is_past_memory, train_on_blocks
 
-    plain = _needs_no_scikit_learn(args)
+    past_memory = is_past_memory(args)
+    plain = not past_memory and _needs_no_scikit_learn(args)
     model = machine(args, plain=plain)  # wrong parameters are refused before anything is read
+    if past_memory:
+        return train_on_blocks(args, model, terminal)
     from multimargin.commands.datasets import read_training_data
 
     data = read_training_data(args, terminal, plain=plain)
@@ -236,14 +240,12 @@ def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal, 
     terminal.status(f"writing {args.model}", now=True)
     _save(features, model, args.model)
     score = accuracy(model, X if judged is data else features(judged), judged.y)
-    _tell(args, terminal, model, part, X.shape, trained.seconds, score, judged, where)
+    tell(args, terminal, model, X.shape, trained.seconds, score, judged.n_rows, where)
     if interrupted:
         terminal.warn(f"interrupted: {args.model} holds the model as it was last certified{_to_go_on(args)}")
         return INTERRUPTED
     if not model.converged_:
-        terminal.warn(
-            f"{_as_options(trained.why_not)}; {args.model} holds the model as far as it came{_to_go_on(args)}"
-        )
+        terminal.warn(f"{as_options(trained.why_not)}; {args.model} holds the model as far as it came{_to_go_on(args)}")
         return NOT_CONVERGED
     return DONE
 
@@ -265,7 +267,7 @@ def _to_go_on(args: argparse.Namespace) -> str:
     return f"; {args.checkpoint} holds the training: {_AGAIN}"
 
 
-def _as_options(text: str) -> str:
+def as_options(text: str) -> str:
     """What the estimators say about their parameters, with the names that those have here."""
     for name in ("max_iter", "time_limit"):
         option = "--" + name.replace("_", "-")
@@ -273,12 +275,13 @@ def _as_options(text: str) -> str:
     return text.replace("raise tol", "raise --tol").replace("lower C=", "lower --C ")
 
 
-def _tell(args, terminal, model, part, shape, seconds, score, judged, where) -> None:
+def tell(args, terminal, model, shape, seconds, score, n_judged, where) -> None:
+    """The model in words, or in JSON."""
     from multimargin.commands.machines import describe, parameters
     from multimargin.commands.words import certificate, counted, duration, fields, verdict
 
     n_classes, solver = len(model.classes_), str(model.history_["solver"][-1]) if len(model.history_) else ""
-    held_out = f", {judged.n_rows} more held out" if args.holdout else ""
+    held_out = f", {n_judged} more held out" if args.holdout else ""
     terminal.summary(
         fields(
             [
@@ -314,7 +317,7 @@ def _tell(args, terminal, model, part, shape, seconds, score, judged, where) -> 
             "converged": model.converged_,
             "accuracy": score,
             "accuracy_on": "holdout" if args.holdout else "valid" if args.valid else "training",
-            "accuracy_rows": judged.n_rows,
+            "accuracy_rows": n_judged,
             "model": args.model,
         }
     )

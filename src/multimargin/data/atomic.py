@@ -67,10 +67,10 @@ def write_atomically(path: str | os.PathLike, parts: Iterable[bytes | memoryview
             os.unlink(temporary)
         raise
     if sync:
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the new name last. Systems that cannot open folders do not need it."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)

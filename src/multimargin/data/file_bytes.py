@@ -87,6 +87,29 @@ def read_bytes(file: str | os.PathLike | int | Any) -> memoryview:
         return memoryview(mapped)[start:]
 
 
+def stream_bytes(path: str | os.PathLike, begin: int = 0) -> Iterator[bytes]:
+    """The bytes of a file from ``begin`` on, unpacked, in pieces: never more than one of them is in memory.
+
+    Raises
+    ------
+    CompressionError
+        As :func:`read_bytes` does.
+    """
+    name = name_of(path)
+    with open(path, "rb") as opened:
+        kind = _compression_of(opened.peek(8), name)
+        try:
+            with opened if kind is None else kind.open(opened) as stream:
+                if begin:
+                    stream.seek(begin)
+                while piece := stream.read(_CHUNK):
+                    yield piece
+        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+            if kind is None or getattr(error, "errno", None) is not None:  # the disk's, not the data's
+                raise
+            raise CompressionError(f"{name}: broken {kind.name} data: {error}") from error
+
+
 def compressed(parts: Iterable[bytes], path: str | os.PathLike) -> Iterator[bytes]:
     """The parts as they go into a file of this name."""
     suffix = Path(os.fsdecode(path)).suffix.lower()

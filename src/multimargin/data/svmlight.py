@@ -18,9 +18,9 @@ from multimargin.data.file_bytes import CompressionError, compressed, name_of, r
 from multimargin.data.rows import as_rows, check_sparse
 
 # A part is read in one call of the core, some 10 ms: Ctrl-C is seen between two of them.
-_PART_BYTES = 1 << 22
+PART_BYTES = 1 << 22
 _WRITTEN_ENTRIES = 1 << 18  # in one call
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SHOWN = 40  # characters of a token
 _EXACT = 2**53  # whole numbers up to here are float64 numbers
 _MOST_FEATURES = np.iinfo(np.int64).max
@@ -106,7 +106,7 @@ def read_svmlight_rows(
         raise ValueError(f"zero_based must be True, False or 'auto', got {zero_based!r}")
     if n_features is not None and not (isinstance(n_features, Integral) and 1 <= n_features <= _MOST_FEATURES):
         raise ValueError(f"n_features must be None or a whole number of at least 1, got {n_features!r}")
-    request = _Request(
+    request = Request(
         name_of(path),
         n_features,
         np.dtype(dtype),
@@ -118,7 +118,7 @@ def read_svmlight_rows(
         text = np.frombuffer(read_bytes(path), np.uint8)
     except CompressionError as error:
         raise SvmlightFormatError(str(error)) from error
-    return _read(text, request, _PART_BYTES)
+    return _read(text, request, PART_BYTES)
 
 
 def write_svmlight(
@@ -173,7 +173,7 @@ def write_svmlight(
     write_atomically(path, compressed(lines, path))
 
 
-class _Request(NamedTuple):
+class Request(NamedTuple):
     """What is wanted of a text."""
 
     name: str
@@ -195,10 +195,10 @@ class _Part(NamedTuple):
     entries: int
 
 
-class _Arrays:
+class Arrays:
     """The arrays of a CSR matrix and its labels, for parts to be read into."""
 
-    def __init__(self, parts: list[_Part], request: _Request, index_dtype: type):
+    def __init__(self, parts: list[_Part], request: Request, index_dtype: type):
         rows, entries = parts[-1].first_row + parts[-1].rows, parts[-1].first_entry + parts[-1].entries
         self.data = np.empty(entries, request.dtype)
         self.indices: np.ndarray = np.empty(entries, index_dtype)
@@ -238,28 +238,23 @@ class _Arrays:
         self.row_end, self.labels = _cut(self.row_end, rows), _cut(self.labels, rows)
         self.query_ids = _cut(self.query_ids, min(rows, len(self.query_ids)))
 
+    def matrix(self, n_features: int) -> Csr:
+        """X, when the gaps are closed."""
+        indptr = np.concatenate([np.zeros(1, self.row_end.dtype), self.row_end])
+        return Csr(self.data, self.indices, indptr, (len(self.labels), n_features))  # the core has seen to the order
+
 
 def _cut(array: np.ndarray, length: int) -> np.ndarray:
     """Its beginning; in memory of its own if much would be kept for nothing."""
     return array[:length] if length >= 0.9 * len(array) else array[:length].copy()
 
 
-def _read(text: np.ndarray, request: _Request, part_bytes: int) -> tuple:
-    if bytes(text[:3]) == _BYTE_ORDER_MARK:
+def _read(text: np.ndarray, request: Request, part_bytes: int) -> tuple:
+    if bytes(text[:3]) == BYTE_ORDER_MARK:
         text = text[3:]
     if len(text) == 0:
         raise SvmlightFormatError(f"{request.name}: the file is empty")
-    parts = _plan(text, request.n_threads, part_bytes)
-    most = max(parts[-1].first_entry + parts[-1].entries, request.n_features or 0)
-    for index_dtype in (np.int32, np.int64):
-        if most > np.iinfo(index_dtype).max:
-            continue
-        arrays = _Arrays(parts, request, index_dtype)
-        found = _read_parts(text, parts, arrays, request)
-        if not any(part is not None and part.needs_wide_indices for part in found):
-            break
-    read = _checked(text, parts, found, request.name)
-    arrays.close_gaps(parts, read)
+    arrays, read = parse(text, request, part_bytes)
     if len(arrays.labels) == 0:
         raise SvmlightFormatError(f"{request.name}: nothing but blank lines and comments")
 
@@ -267,8 +262,8 @@ def _read(text: np.ndarray, request: _Request, part_bytes: int) -> tuple:
     if zero_based == "auto":  # taken as one-based so far; without entries it does not matter
         zero_based = any(part.has_index_zero for part in read)
         if zero_based:
-            for begin in range(0, len(arrays.indices), _PART_BYTES):
-                arrays.indices[begin : begin + _PART_BYTES] += 1
+            for begin in range(0, len(arrays.indices), PART_BYTES):
+                arrays.indices[begin : begin + PART_BYTES] += 1
     largest = max(part.largest_index for part in read)
     needed = max(1, largest + (1 if zero_based else 0))
     n_features = needed if request.n_features is None else int(request.n_features)
@@ -277,9 +272,27 @@ def _read(text: np.ndarray, request: _Request, part_bytes: int) -> tuple:
             f"{request.name}: the largest index is {largest}, {'zero' if zero_based else 'one'}-based, "
             f"so there are at least {needed} features, but n_features={n_features}"
         )
-    indptr = np.concatenate([np.zeros(1, arrays.row_end.dtype), arrays.row_end])
-    X = Csr(arrays.data, arrays.indices, indptr, (len(arrays.labels), n_features))  # the core has seen to the order
+    X = arrays.matrix(n_features)
     return (X, arrays.labels, arrays.query_ids) if request.query_id else (X, arrays.labels)
+
+
+def parse(
+    text: np.ndarray, request: Request, part_bytes: int, first_line: int = 0
+) -> tuple[Arrays, list[_core.SvmlightPart]]:
+    """What a text of whole lines has, which are lines from ``first_line`` on of its file; with ``zero_based="auto"``
+    indices are taken as one-based."""
+    parts = _plan(text, request.n_threads, part_bytes)
+    most = max(parts[-1].first_entry + parts[-1].entries, request.n_features or 0)
+    for index_dtype in (np.int32, np.int64):
+        if most > np.iinfo(index_dtype).max:
+            continue
+        arrays = Arrays(parts, request, index_dtype)
+        found = _read_parts(text, parts, arrays, request)
+        if not any(part is not None and part.needs_wide_indices for part in found):
+            break
+    read = _checked(text, parts, found, request.name, first_line)
+    arrays.close_gaps(parts, read)
+    return arrays, read
 
 
 def _plan(text: np.ndarray, n_threads: int, part_bytes: int) -> list[_Part]:
@@ -295,7 +308,7 @@ def _plan(text: np.ndarray, n_threads: int, part_bytes: int) -> list[_Part]:
 
 
 def _read_parts(
-    text: np.ndarray, parts: list[_Part], arrays: _Arrays, request: _Request
+    text: np.ndarray, parts: list[_Part], arrays: Arrays, request: Request
 ) -> list[_core.SvmlightPart | None]:
     """What the parts have; None for those that were not read, because there is a fault in one before them."""
     faulty: list[int] = []  # where those parts begin
@@ -324,14 +337,14 @@ def _in_threads(work: Callable[[Any], Any], items: list, n_threads: int) -> list
 
 
 def _checked(
-    text: np.ndarray, parts: list[_Part], found: list[_core.SvmlightPart | None], name: str
+    text: np.ndarray, parts: list[_Part], found: list[_core.SvmlightPart | None], name: str, first_line: int
 ) -> list[_core.SvmlightPart]:
     """All parts, or the first fault as an error."""
     read = []
     for part, got in zip(parts, found, strict=True):
         assert got is not None  # those that were not read have a faulty one before them
         if got.is_faulty:
-            line = part.first_row + got.fault_line + 1
+            line = first_line + part.first_row + got.fault_line + 1
             token = bytes(text[part.begin + got.token_begin : part.begin + got.token_end][: 4 * _SHOWN])
             raise SvmlightFormatError(f"{name}, line {line}: {_shown(token)} {got.fault}")
         read.append(got)

@@ -16,7 +16,8 @@ import io
 import os
 import shlex
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import fspath
 from typing import Any
@@ -84,11 +85,11 @@ def read_training_table(path, label: str, wanted: Wanted, kind: str | None = Non
     With text columns only those that ``wanted`` names are features; without, all but the label and ``wanted.drop``.
     ``kind`` is csv, tsv or parquet, where the name of the file does not say it.
     """
-    pandas = _pandas()
+    pandas = import_pandas()
     file = _File(path, kind)
     raw = _read(pandas, file)
     named = (label, *wanted.text, *wanted.numeric, *wanted.categorical, *wanted.drop)
-    _check_there(path, raw, named, "the file")
+    check_there(path, raw, named, "the file")
     _check_once(path, named)
     if not len(raw):
         raise TableError(f"{path}: has no rows")
@@ -114,14 +115,14 @@ def read_table(
     path, columns: Columns, label: str | None = None, kind: str | None = None
 ) -> tuple[Any, np.ndarray | None]:
     """A table with the columns that a model needs: the frame of its features, and the labels if a column is named."""
-    pandas = _pandas()
+    pandas = import_pandas()
     file = _File(path, kind)
     raw = _read(pandas, file)
-    _check_there(path, raw, columns.names, "the model needs it; the file")
+    check_there(path, raw, columns.names, "the model needs it; the file")
     if label in columns.names:
         raise TableError(f"{path}: column {label!r} is a feature of the model, not the label")
     extra = () if label is None else (label,)
-    _check_there(path, raw, extra, "the file")
+    check_there(path, raw, extra, "the file")
     frame = _frame(pandas, file, raw, columns, extra)
     return frame, None if label is None else _labels(path, frame.pop(label), label)
 
@@ -129,7 +130,7 @@ def read_table(
 def column_names(path, kind: str | None = None) -> list[str]:
     """The columns of a table."""
     file = _File(path, kind)
-    return list(_read(_pandas(), file, **({} if file.kind == "parquet" else {"nrows": 0})).columns)
+    return list(_read(import_pandas(), file, **({} if file.kind == "parquet" else {"nrows": 0})).columns)
 
 
 def labels_as(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -278,7 +279,7 @@ def rows_as_text(frame: Any, columns: Columns) -> list[str]:
     ]
 
 
-def _pandas() -> Any:
+def import_pandas() -> Any:
     try:
         import pandas
     except ImportError:
@@ -300,20 +301,17 @@ class _File:
         return self.path if self._content is None else io.BytesIO(self._content)
 
 
-def _read(pandas: Any, file: _File, **options: Any) -> Any:
-    """The file as pandas sees it; its errors with the name of the file."""
-    path = file.path
+@contextmanager
+def table_errors(pandas: Any, path) -> Iterator[None]:
+    """Errors of pandas with the name of the file."""
     try:
-        if file.kind == "parquet":
-            frame = pandas.read_parquet(file.open())
-            frame.columns = [str(name) for name in frame.columns]
-            return frame
-        separator = "\t" if file.kind == "tsv" else ","
         with warnings.catch_warnings():  # such as that it leaves out what a line has too much of
             warnings.simplefilter("error", pandas.errors.ParserWarning)
-            frame = pandas.read_csv(file.open(), sep=separator, low_memory=False, index_col=False, **options)
+            yield
     except ImportError as error:
         raise ImportError(f'{path}: .parquet files need pyarrow: pip install "multimargin[text]"') from error
+    except TableError:
+        raise
     except UnicodeDecodeError as error:
         raise TableError(f"{path}: is not UTF-8 text: byte {error.object[error.start]:#04x}") from None
     except pandas.errors.ParserWarning:
@@ -323,6 +321,18 @@ def _read(pandas: Any, file: _File, **options: Any) -> Any:
             raise
         said = " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ")
         raise TableError(f"{path}: cannot be read as a table: {said}") from None
+
+
+def _read(pandas: Any, file: _File, **options: Any) -> Any:
+    """The file as pandas sees it; its errors with the name of the file."""
+    path = file.path
+    with table_errors(pandas, path):
+        if file.kind == "parquet":
+            frame = pandas.read_parquet(file.open())
+            frame.columns = [str(name) for name in frame.columns]
+            return frame
+        separator = "\t" if file.kind == "tsv" else ","
+        frame = pandas.read_csv(file.open(), sep=separator, low_memory=False, index_col=False, **options)
     if len(frame.columns) == 1 and any(mark in frame.columns[0] for mark in ";\t"):
         raise TableError(f"{path}: columns must be separated by commas (csv) or tabs (tsv)")
     return frame
@@ -335,7 +345,7 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(quoted[:_SHOWN]) + more
 
 
-def _check_there(path, raw: Any, names: Iterable[str], who: str) -> None:
+def check_there(path, raw: Any, names: Iterable[str], who: str) -> None:
     for name in names:
         if name not in raw.columns:
             raise TableError(f"{path}: there is no column {name!r}; {who} has {listed(raw.columns)}")
@@ -360,24 +370,25 @@ def _frame(pandas: Any, file: _File, raw: Any, columns: Columns, extra: tuple[st
     exact = raw
     if as_text and file.kind != "parquet":  # pandas guessed types; read what is text again without
         exact = _read(pandas, file, usecols=list(dict.fromkeys(as_text)), dtype=str, keep_default_na=False)
-    made = {name: _numbers(pandas, file.path, raw[name]) for name in columns.numeric}
-    made |= {name: _text(exact[name]) for name in as_text}
+    made = {name: numbers_in(pandas, file.path, raw[name]) for name in columns.numeric}
+    made |= {name: text_in(exact[name]) for name in as_text}
     for name, meanings in columns.meanings:
         values = [meanings.get(text, text) for text in made[name]]
         made[name] = pandas.Series(values, dtype=object)  # as it is: pandas would take None for NaN
     return pandas.DataFrame({name: made[name] for name in raw.columns if name in made})
 
 
-def _numbers(pandas: Any, path, column: Any) -> np.ndarray:
+def numbers_in(pandas: Any, path, column: Any, first_row: int = 0) -> np.ndarray:
     values = pandas.to_numeric(column, errors="coerce").astype("float64").to_numpy(dtype=np.float64, na_value=np.nan)
     bad = (np.isnan(values) & ~column.isna().to_numpy()) | np.isinf(values)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise TableError(f"{path}: row {row + 1}: column {column.name!r} holds {str(column.iloc[row])!r}, not a number")
+        found = str(column.iloc[row])
+        raise TableError(f"{path}: row {first_row + row + 1}: column {column.name!r} holds {found!r}, not a number")
     return values
 
 
-def _text(column: Any) -> np.ndarray:
+def text_in(column: Any) -> np.ndarray:
     """Strings; what is missing is the empty one."""
     values = np.empty(len(column), dtype=object)
     values[:] = ["" if gone else str(value) for value, gone in zip(column, column.isna(), strict=True)]

@@ -16,6 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from multimargin.data.blocks import BlockStore
 from multimargin.data.rows import check_sparse
 from multimargin.estimators.calibration import log_probabilities, probabilities
 from multimargin.estimators.callbacks import CallbackSupport, observed, with_callbacks
@@ -24,22 +25,6 @@ from multimargin.estimators.margins import Margins
 from multimargin.estimators.out_of_fold import calibrated
 from multimargin.linear.checkpoint import Checkpoint
 from multimargin.problems.formulations import JOINT
-
-# Attributes that only fit can set.
-CERTIFIED = (
-    "dual_coef_",
-    "support_",
-    "primal_objective_",
-    "dual_objective_",
-    "dual_gap_",
-    "worst_gap_",
-    "converged_",
-    "history_",
-    "calibration_",
-    "_dual_caps",
-    "_dual_labels",
-    "_dual_problem",
-)
 
 
 def _has_probabilities(model: Any) -> bool:
@@ -54,13 +39,15 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
     # Training
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Train.
 
         Parameters
         ----------
         X : array or sparse array of shape (n_samples, n_features)
-            float32 and float64, dense or CSR, are read in place; anything else is converted.
+            float32 and float64, dense or CSR, are read in place; anything else is converted. LinearSVM also takes a
+            store of blocks on disk (:func:`multimargin.data.blocks.open_blocks`), which has labels and weights of its
+            own: ``fit(store)``.
         y : array of shape (n_samples,)
             Class labels.
         sample_weight : array of shape (n_samples,) or None
@@ -100,6 +87,10 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         if self.checkpoint is not None:
             of = identity(self, X, encoded, weight, request)
             request.checkpoint = Checkpoint(self.checkpoint, self.checkpoint_every, of)
+        return self._observed_training(request, X, y, sample_weight)
+
+    def _observed_training(self, request, X, y, sample_weight) -> tuple[Any, Any, bool]:
+        """The request, what came of it, and whether an interrupt cut it short."""
         with observed(self, X, y, sample_weight, request) as observers:
             request.observers = observers
             return request, *self._trained(request)
@@ -127,6 +118,11 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
             raise
 
     def _validated(self, X, y="no_validation", *, reset, accept_sparse: str | bool = "csr"):
+        if isinstance(X, BlockStore):
+            raise TypeError(
+                f"{type(self).__name__} does not take a store of blocks here, only arrays and sparse matrices; "
+                "LinearSVM takes one in fit, decision_function, predict and score"
+            )
         if sp.issparse(X):
             check_sparse(X)
         options: dict[str, Any] = dict(
@@ -230,7 +226,10 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
                 f"not {self.formulation!r} with {self.loss!r}"
             )
         if not hasattr(self, "dual_coef_"):
-            raise NotFittedError("label_doubt needs a model trained by fit: partial_fit keeps no duals")
+            raise NotFittedError(
+                "label_doubt needs the duals of a model trained by fit on arrays: neither partial_fit nor a fit on a "
+                "store of blocks keeps them"
+            )
         duals = self.dual_coef_.tocoo()
         row, lane, value = duals.coords[0], duals.coords[1], duals.data
         if len(self.classes_) == 2:  # one signed dual: positive rows doubt towards class 0

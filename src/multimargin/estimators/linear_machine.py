@@ -44,6 +44,7 @@ class LinearMachine(Margins):
         callbacks=None,
         decision_function_shape="ovr",
         break_ties=False,
+        memory_mb=None,
         solver_options=None,
         checkpoint=None,
         checkpoint_every=600,
@@ -69,6 +70,7 @@ class LinearMachine(Margins):
         self.callbacks = callbacks
         self.decision_function_shape = decision_function_shape
         self.break_ties = break_ties
+        self.memory_mb = memory_mb
         self.solver_options = solver_options
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
@@ -77,7 +79,7 @@ class LinearMachine(Margins):
         check_linear(self)
 
     def _request(self, X, encoded, cap, weight, *, many_passes=True) -> Request:
-        rows = as_rows(X, float(self.intercept_scaling) if self.fit_intercept else 0.0, many_passes=many_passes)
+        rows = as_rows(X, self._constant_feature(), many_passes=many_passes)
         norm = rows.squared_norms()
         if not np.all(np.isfinite(norm)):
             row = int(np.flatnonzero(~np.isfinite(norm))[0])
@@ -95,17 +97,23 @@ class LinearMachine(Margins):
             formulation=self.formulation,
             loss=self.loss,
             solver=solver,
-            settings=Settings(
-                tol=self.tol,
-                stopping=self.stopping,
-                shrinking=bool(self.shrinking),
-                cooling=bool(self.cooling),
-                options={**SOLVERS[solver].options, **(self.solver_options or {})},
-            ),
+            settings=self._settings(solver),
             limits=Limits(self.max_iter, self.time_limit),
             n_threads=n_threads(self.n_jobs),
             seed=self._seed(),
         )
+
+    def _settings(self, solver: str) -> Settings:
+        return Settings(
+            tol=self.tol,
+            stopping=self.stopping,
+            shrinking=bool(self.shrinking),
+            cooling=bool(self.cooling),
+            options={**SOLVERS[solver].options, **(self.solver_options or {})},
+        )
+
+    def _constant_feature(self) -> float:
+        return float(self.intercept_scaling) if self.fit_intercept else 0.0
 
     def _refit_request(self, request: Request, *, tol: float, **changes: Any) -> Request:
         return replace(request, settings=replace(request.settings, tol=tol), **changes)

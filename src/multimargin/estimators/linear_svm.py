@@ -7,10 +7,16 @@ from typing import Any
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from multimargin.estimators.base import CERTIFIED, MarginClassifier
+from multimargin.data.blocks import BlockStore
+from multimargin.estimators.base import MarginClassifier
 from multimargin.estimators.linear_machine import LinearMachine
+from multimargin.estimators.margins import CERTIFIED
+from multimargin.estimators.parameters import check_stored
+from multimargin.linear.loop import Limits
 from multimargin.linear.online import visit_once
 from multimargin.linear.scoring import padded_weights
+from multimargin.linear.stored_training import StoredRequest, train_stored
+from multimargin.linear.streamed import StoredProblem
 from multimargin.linear.training import Request, Trained
 
 
@@ -86,6 +92,10 @@ class LinearSVM(LinearMachine, MarginClassifier):
         For one_vs_one and dag: one column a class, or one a pair.
     break_ties : bool
         For one_vs_one: break ties of votes by confidence instead of by index.
+    memory_mb : float or None
+        For ``fit(store)``, with blocks on disk: most memory, in units of 2**20 bytes, for weights, blocks and duals;
+        mapped pages of files do not count. None is no limit, but no more than two blocks are held in any case. Arrays
+        are read where they are, whatever they take.
     solver_options : dict or None
         Of sdm and accelerated_sdm. ``permutation`` (True): visit in random order. ``restricted_step`` (True): step only
         on the classes that matter to an example and store only non-zero duals; False steps on all, with dense duals.
@@ -106,6 +116,7 @@ class LinearSVM(LinearMachine, MarginClassifier):
     intercept_ : ndarray of shape (n_rows_of_coef,)
     dual_coef_ : sparse array of shape (n_samples, n_rows_of_coef)
         ``coef_ = dual_coef_.T @ X`` to within ``sqrt(2 (primal_objective_ - dual_objective_))``, up to a factor of two.
+        Not there, nor is ``support_``, after a fit on a store: they were on disk, and are gone.
     support_ : ndarray
         Training rows with a non-zero dual.
     n_iter_ : int
@@ -137,10 +148,14 @@ class LinearSVM(LinearMachine, MarginClassifier):
     True
     """
 
-    def _trained(self, request: Request) -> tuple[Trained, bool]:
+    def _trained(self, request: Request | StoredRequest) -> tuple[Trained, bool]:
         trained, interrupted = super()._trained(request)
-        trained.dual_coef = trained.dual_coef.to_scipy()
+        if trained.dual_coef is not None:
+            trained.dual_coef = trained.dual_coef.to_scipy()
         return trained, interrupted
+
+    def _train(self, request: Request | StoredRequest) -> Trained:
+        return super()._train(request) if isinstance(request, Request) else train_stored(request)
 
     @available_if(_learns_online)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
@@ -195,6 +210,50 @@ class LinearSVM(LinearMachine, MarginClassifier):
         self.n_iter_ = 1
         for certified in CERTIFIED:  # by an earlier fit, of weights that are no more
             self.__dict__.pop(certified, None)
+
+    # A store of blocks on disk
+
+    def _fitted(self, X, y, sample_weight):
+        if not isinstance(X, BlockStore):
+            return super()._fitted(X, y, sample_weight)
+        self._check()
+        check_stored(self, X, y, sample_weight)
+        self.classes_, self.n_features_in_ = X.classes, X.n_features
+        self.__dict__.pop("feature_names_in_", None)
+        request = StoredRequest(
+            stored=StoredProblem(X, self._constant_feature(), self._caps_of_classes(X)),
+            n_classes=len(X.classes),
+            formulation=self.formulation,
+            loss=self.loss,
+            solver="sdm" if self.solver == "auto" else self.solver,
+            settings=self._settings("sdm" if self.solver == "auto" else self.solver),
+            limits=Limits(self.max_iter, self.time_limit),
+            seed=self._seed(),
+            memory_mb=self.memory_mb,
+        )
+        return self._observed_training(request, X, None, None)
+
+    def _caps_of_classes(self, store: BlockStore) -> np.ndarray:
+        k = len(store.classes)
+        return self._caps(np.arange(k), np.ones(k), counts=store.class_weights)
+
+    def decision_function(self, X):
+        if isinstance(X, BlockStore):
+            return np.concatenate([super(LinearSVM, self).decision_function(block.X) for block in X])
+        return super().decision_function(X)
+
+    def predict(self, X):
+        if isinstance(X, BlockStore):
+            return np.concatenate([super(LinearSVM, self).predict(block.X) for block in X])
+        return super().predict(X)
+
+    def score(self, X, y=None, sample_weight=None):
+        """Accuracy on X and y, or on a store, which has labels of its own; weights are those given here, or none."""
+        if not isinstance(X, BlockStore):
+            return super().score(X, y, sample_weight)
+        if y is not None or sample_weight is not None:
+            raise ValueError("the labels of a store are in it: score(store) takes no y and no sample_weight")
+        return sum(int((self.predict(block.X) == block.y).sum()) for block in X) / X.n_rows
 
     def __getstate__(self):
         state = super().__getstate__().copy()

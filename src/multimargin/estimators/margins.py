@@ -17,6 +17,22 @@ from multimargin.linear.loop import HISTORY
 from multimargin.problems.formulations import PAIRWISE, n_lanes
 from multimargin.reductions.pairwise import rounds_of_elimination, rounds_with_confidence, votes_with_confidence
 
+# Attributes that only fit can set.
+CERTIFIED = (
+    "dual_coef_",
+    "support_",
+    "primal_objective_",
+    "dual_objective_",
+    "dual_gap_",
+    "worst_gap_",
+    "converged_",
+    "history_",
+    "calibration_",
+    "_dual_caps",
+    "_dual_labels",
+    "_dual_problem",
+)
+
 
 class Margins:
     """A machine: parameters, and what was learnt."""
@@ -84,20 +100,22 @@ class Margins:
             raise ValueError(f"{self._name} needs at least 2 classes; y has only one class, {classes[0]}")
         return classes, encoded
 
-    def _caps(self, encoded, weight) -> np.ndarray:
+    def _caps(self, encoded, weight, counts=None) -> np.ndarray:
+        """C_i of rows; ``counts``, the weight of every class, is that of the rows if it is not given."""
         with np.errstate(over="ignore"):
             cap = self.C * weight
             if self.class_weight is not None:
-                cap = cap * self._class_weights(encoded, weight)[encoded]
+                if counts is None:
+                    counts = np.bincount(encoded, weights=weight, minlength=len(self.classes_))
+                cap = cap * self._class_weights(counts)[encoded]
         if not np.all(np.isfinite(cap)):
             raise ValueError("C times the weights must be finite")
         return cap
 
-    def _class_weights(self, encoded, weight) -> np.ndarray:
+    def _class_weights(self, counts: np.ndarray) -> np.ndarray:
         k = len(self.classes_)
         if isinstance(self.class_weight, str):
-            count = np.bincount(encoded, weights=weight, minlength=k)
-            return np.divide(weight.sum(), k * count, out=np.zeros(k), where=count > 0)
+            return np.divide(counts.sum(), k * counts, out=np.zeros(k), where=counts > 0)
         factors = np.ones(k)
         for label, factor in dict(self.class_weight).items():
             where = np.flatnonzero(self.classes_ == label)
@@ -126,11 +144,13 @@ class Margins:
 
     def _store(self, trained, request) -> None:
         outcome = trained.outcome
-        self.__dict__.pop("calibration_", None)  # of an earlier fit
-        self.dual_coef_ = trained.dual_coef
-        self._dual_caps, self._dual_labels = request.cap, request.y
-        self._dual_problem = (self.formulation, self.loss, trained.dual_coef.shape)
-        self.support_ = np.flatnonzero(np.diff(trained.dual_coef.indptr))
+        for certified in CERTIFIED:  # by an earlier fit
+            self.__dict__.pop(certified, None)
+        if trained.dual_coef is not None:
+            self.dual_coef_ = trained.dual_coef
+            self._dual_caps, self._dual_labels = request.cap, request.y
+            self._dual_problem = (self.formulation, self.loss, trained.dual_coef.shape)
+            self.support_ = np.flatnonzero(np.diff(trained.dual_coef.indptr))
         self.primal_objective_ = trained.primal
         self.dual_objective_ = trained.dual
         self.dual_gap_ = max(trained.primal - trained.dual, 0.0) / max(abs(trained.primal), 1e-300)

@@ -269,6 +269,32 @@ def check_linear(model: Any) -> None:
     check_solver_options(model.solver_options, model.solver)
     check_combination(model)
     check_checkpoint(model)
+    if getattr(model, "memory_mb", None) is not None:  # LinearSVMCV has none
+        check_number("memory_mb", model.memory_mb, above=0)
+
+
+def check_stored(model: Any, store: Any, y: Any, sample_weight: Any) -> None:
+    """Refuse what a fit on a store of blocks does not do, with what does."""
+    if y is not None or sample_weight is not None:
+        raise ValueError("labels and weights of a store are in it: fit(store) takes no y and no sample_weight")
+    if len(store.classes) < 2:
+        raise ValueError(f"LinearSVM needs at least 2 classes; {store.path} has only one class, {store.classes[0]}")
+    if model.formulation in PAIRWISE and len(store.classes) > 2:
+        raise ValueError(
+            f"formulation={model.formulation!r} is not trained on a store of blocks, as every pair of classes would "
+            "read all of it; there are 'crammer_singer', 'weston_watkins' and 'one_vs_rest'"
+        )
+    streaming = ["auto", *(name for name, solver in SOLVERS.items() if solver.streams)]
+    if model.solver not in streaming:
+        raise ValueError(
+            f"solver={model.solver!r} needs X in memory, and {store.path} is a store of blocks; there are "
+            f"solver={', '.join(map(repr, streaming))}"
+        )
+    for name in ("probability", "warm_start"):
+        if getattr(model, name):
+            raise ValueError(f"{name}=True needs X in memory, and {store.path} is a store of blocks: set it to False")
+    if not store.class_weights.any():
+        raise ValueError(f"{store.path}: weights must be positive somewhere: all are zero")
 
 
 def check_kernel(model: Any) -> None:

@@ -60,9 +60,55 @@ class Examples:
     norm: np.ndarray  # float64, ||x_i||^2
     constant: float
 
+    # Epochs after which there is a certificate at the latest, so that Ctrl-C finds one.
+    first_certificate = 25.0
+
     @property
     def n(self) -> int:
         return len(self.row)
+
+    @property
+    def n_weights(self) -> int:
+        """Rows of W: features and the intercept."""
+        return self.rows.n_weights
+
+    @property
+    def norm_range(self) -> tuple[float, float]:
+        """The smallest and the largest squared norm."""
+        return (float(self.norm.min()), float(self.norm.max())) if self.n else (0.0, 0.0)
+
+    @property
+    def mean_curvature(self) -> float:
+        """Mean of C_i ||x_i||^2."""
+        return float(np.mean(self.cap * self.norm)) if self.n else 0.0
+
+    def block(self, problem: Formulation, lists: bool, seed: int) -> _core.Block:
+        """The examples as the core visits them, with duals of zero."""
+        return _core.Block(
+            self.rows,
+            problem.policy,
+            problem.squared,
+            problem.lanes,
+            self.row,
+            self.label,
+            self.cap,
+            self.norm,
+            lists,
+            seed,
+        )
+
+    def schedule(self, problem: Formulation, lists: bool, seed: int) -> tuple[list[_core.Block], _core.Passes]:
+        """The blocks of a machine, and the passes over them."""
+        blocks = [self.block(problem, lists, seed)]
+        return blocks, _core.Passes(blocks)
+
+    def candidate(self, passes: _core.Passes, out: _core.Weights) -> bool:
+        """As the algorithm's, which may be overruled; here it is not."""
+        return False
+
+    def cost_of_pass(self, blocks: list[_core.Block]) -> float:
+        """In multiply-adds."""
+        return sum(block.cost_of_pass for block in blocks)
 
     @classmethod
     def of(
@@ -148,13 +194,14 @@ class Cancelled(Exception):
 class Machine:
     """Examples, their duals and W for one problem, trained by one algorithm.
 
-    The duals are in blocks, which are visited one after the other; so far there is one.
+    The duals are in blocks, which come one after the other whenever they are iterated over: one that is always there,
+    or many on disk (streamed.py), of which some are there at a time.
     """
 
     def __init__(
         self,
         problem: Formulation,
-        examples: Examples,
+        examples: Any,  # Examples, or StoredExamples of streamed.py
         algorithm: Algorithm,
         *,
         seed: int,
@@ -167,21 +214,7 @@ class Machine:
         self.n_passes = 0
         self.cancelled = False
         self.certificate: Certificate | None = None
-        self.blocks = [
-            _core.Block(
-                examples.rows,
-                problem.policy,
-                problem.squared,
-                problem.lanes,
-                examples.row,
-                examples.label,
-                examples.cap,
-                examples.norm,
-                algorithm.lists and not problem.separable,
-                seed,
-            )
-        ]
-        self.passes = _core.Passes(self.blocks)
+        self.blocks, self.passes = examples.schedule(problem, algorithm.lists and not problem.separable, seed)
 
     def count(self, position: int, record: PassRecord) -> tuple[int, int]:
         """Count a pass: the machine's number, and the pass's."""
@@ -228,12 +261,12 @@ class Machine:
     @property
     def cost_of_pass(self) -> float:
         """In multiply-adds."""
-        return sum(block.cost_of_pass for block in self.blocks)
+        return self.examples.cost_of_pass(self.blocks)
 
     @property
     def n_weights(self) -> int:
         """Rows of W: features and the intercept."""
-        return self.examples.rows.n_weights
+        return self.examples.n_weights
 
     def new_weights(self, single_precision: bool) -> _core.Weights:
         """Zero weights of this machine's shape."""
@@ -264,7 +297,7 @@ class Machine:
         W = self.new_weights(single_precision=False)
         self.rebuild(W)
         v_norms, _ = W.squared_norms()
-        other_than_v = self.algorithm.candidate(W)
+        other_than_v = self.examples.candidate(self.passes, W) or self.algorithm.candidate(W)
         w_norms = W.squared_norms()[0] if other_than_v else v_norms
         n_parts = self.problem.n_parts
         scale_step = self.passes.scale_step(self.algorithm.weights)

@@ -67,18 +67,18 @@ class SequentialDual:
 
     def start(self, machine: Machine, *, warm: bool) -> None:
         """Prepare W, from the machine's duals when it has any."""
-        norm = machine.examples.norm
-        low, high = _FLOAT32_NORMS
-        single = self.stopping == "gap" and self.settings.tol >= _FLOAT32_GAP
-        single = single and bool(len(norm) and norm.min() > low and norm.max() < high)
+        examples = machine.examples
+        (smallest, largest), (low, high) = examples.norm_range, _FLOAT32_NORMS
+        single = self.stopping == "gap" and self.settings.tol >= _FLOAT32_GAP and smallest > low and largest < high
         self.weights = machine.new_weights(single_precision=single)
         self.certify_below = self._first_certificate(machine)
         if warm:
             machine.rebuild(self.weights)
         if self.accelerated and machine.problem.separable and self.stopping == "gap":
             self.tolerance = min(self.tolerance, _TOLERANCE_OF_LANES)
-        if self.accelerated and len(norm):
-            self.weights.set_kappa(_KAPPA * sqrt(float(np.mean(machine.examples.cap * norm))))
+        if self.accelerated and examples.n:
+            self.weights.set_kappa(_KAPPA * sqrt(examples.mean_curvature))
+        self.certified_at = examples.first_certificate - _CERTIFY_EVERY
 
     def advance(self, machine: Machine, max_epochs: float) -> list[PassRecord]:
         weights, settings = self.weights, self.settings

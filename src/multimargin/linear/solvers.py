@@ -16,7 +16,11 @@ from multimargin.problems.formulations import FORMULATIONS, LOSSES
 
 _SEPARABLE = ("one_vs_rest", "one_vs_one", "dag")
 _BINARY_OR_CRAMMER_SINGER = ("crammer_singer", "one_vs_rest", "one_vs_one", "dag")
-_SDM_OPTIONS = {"permutation": True, "restricted_step": True}
+_SDM: dict[str, Any] = {
+    "stoppings": ("gap", "violation"),
+    "options": {"permutation": True, "restricted_step": True},
+    "streams": True,
+}
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class Solver:
     losses: tuple[str, ...] = LOSSES
     stoppings: tuple[str, ...] = ("gap",)
     options: Mapping[str, Any] = field(default_factory=dict)  # with their defaults
+    streams: bool = False  # whether it can take blocks from disk, one after the other
 
     def make(self, settings: Settings) -> Algorithm:
         """A fresh algorithm."""
@@ -44,8 +49,8 @@ class Solver:
 
 
 SOLVERS = {
-    "sdm": Solver("sdm", "SequentialDual", stoppings=("gap", "violation"), options=_SDM_OPTIONS),
-    "accelerated_sdm": Solver("sdm", "AcceleratedSequentialDual", stoppings=("gap", "violation"), options=_SDM_OPTIONS),
+    "sdm": Solver("sdm", "SequentialDual", **_SDM),
+    "accelerated_sdm": Solver("sdm", "AcceleratedSequentialDual", **_SDM),
     "newton": Solver("newton", "Newton"),
     "pegasos": Solver(
         "pegasos",

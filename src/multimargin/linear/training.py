@@ -70,7 +70,7 @@ class Trained:
 
     W: np.ndarray  # (n_weights, padded lanes)
     n_lanes: int
-    dual_coef: Csr
+    dual_coef: Csr | None  # None: of a store, where they were on disk
     primal: float
     dual: float
     worst_gap: float
@@ -161,14 +161,7 @@ class _Results:
 
     def collect(self, position: int, machine: Machine) -> None:
         columns = self.plan[position].columns
-        certificate = machine.certificate
-        if certificate is not None:
-            self.objectives[position] = (certificate.primal, certificate.dual, certificate.worst_gap)
-            W = certificate.weights.array
-        else:  # interrupted before anything could be certified
-            self.objectives[position] = (np.nan, np.nan, np.nan)
-            W = machine.new_weights(False).array
-            W[:, : machine.problem.lanes] = machine.algorithm.weights.array[:, : machine.problem.lanes]
+        W, self.objectives[position] = weights_of(machine)
         if len(self.plan) == 1:
             self.W = W
         else:
@@ -232,6 +225,16 @@ class _Results:
         duals = Csr.of_entries(row, lane, value, (len(request.y), self.lanes))
         primal, dual = float(ordered[:, 0].sum()), float(ordered[:, 1].sum())
         return Trained(self._room(), self.lanes, duals, primal, dual, float(ordered[:, 2].max()), outcome)
+
+
+def weights_of(machine: Machine) -> tuple[np.ndarray, tuple[float, float, float]]:
+    """Padded W of a trained machine; primal, dual and worst gap."""
+    certificate = machine.certificate
+    if certificate is not None:
+        return certificate.weights.array, (certificate.primal, certificate.dual, certificate.worst_gap)
+    W = machine.new_weights(False).array  # interrupted before anything could be certified
+    W[:, : machine.problem.lanes] = machine.algorithm.weights.array[:, : machine.problem.lanes]
+    return W, (np.nan, np.nan, np.nan)
 
 
 def _blas_threads(request: Request) -> Any:

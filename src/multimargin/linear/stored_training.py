@@ -1,0 +1,104 @@
+"""From a store of blocks to a trained linear model, within a given memory."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from multimargin.data.blocks import BlockStore
+from multimargin.linear.loop import Limits, Observer, Outcome, solve
+from multimargin.linear.machine import Machine, Settings
+from multimargin.linear.solvers import SOLVERS
+from multimargin.linear.streamed import StoredExamples, StoredProblem
+from multimargin.linear.training import Interrupted, Trained, weights_of
+from multimargin.problems.formulations import Formulation, formulation
+
+_MB = 2**20
+_TWO_MODELS = 1 << 29  # bytes: a larger W is certified without the last one beside it (machine.py)
+# Bytes that a row takes in memory beside its features: row, label, cap, norm, order; a list of duals and its copy.
+_ROW = 64
+_LIST = 200
+
+
+@dataclass
+class StoredRequest:
+    """Everything that a fit on a store is about."""
+
+    stored: StoredProblem
+    n_classes: int
+    formulation: str
+    loss: str
+    solver: str
+    settings: Settings
+    limits: Limits
+    seed: int
+    memory_mb: float | None
+    observers: list[Observer] = field(default_factory=list)
+
+
+def train_stored(request: StoredRequest) -> Trained:
+    """Train on a store. The duals are beside it while that lasts, or in the folder for temporary files."""
+    store = request.stored.store
+    problem = formulation(request.formulation, request.loss, request.n_classes)
+    algorithm = SOLVERS[request.solver].make(request.settings)
+    lists = algorithm.lists and not problem.separable
+    read_ahead = request.memory_mb is None or _fits(request, problem, lists)
+    outcome = Outcome()
+    results: list[tuple[np.ndarray, tuple[float, float, float]]] = []
+
+    def trained() -> Trained:
+        W, (primal, dual, worst_gap) = results[0]
+        return Trained(W, problem.lanes, None, primal, dual, worst_gap, outcome)
+
+    with tempfile.TemporaryDirectory(prefix="multimargin-duals-", dir=_folder_beside(store)) as scratch:
+        examples = StoredExamples(request.stored, problem, Path(scratch), read_ahead)
+        machine = Machine(problem, examples, algorithm, seed=request.seed)
+        try:
+            algorithm.start(machine, warm=False)
+            collect = lambda position, machine: results.append(weights_of(machine))  # noqa: E731
+            solve([machine], collect, request.limits, 1, request.observers, outcome)
+        except KeyboardInterrupt as interrupt:
+            if not results:
+                raise
+            raise Interrupted(trained()) from interrupt
+        finally:
+            machine.blocks.close()
+    return trained()
+
+
+def _folder_beside(store: BlockStore) -> str | None:
+    """A folder on the disk of the store, which has room; else that for temporary files."""
+    parent = store.path.absolute().parent
+    return str(parent) if os.access(parent, os.W_OK | os.X_OK) else None
+
+
+def _fits(request: StoredRequest, problem: Formulation, lists: bool) -> bool:
+    """Whether two blocks fit into memory beside the weights, so that one can be read ahead; one must."""
+    assert request.memory_mb is not None
+    store, lanes = request.stored.store, -(-problem.lanes // 8) * 8
+    numbers = request.stored.n_weights * lanes
+    copies = 6 if request.solver == "accelerated_sdm" else 4  # W, its sum, its mean, the certified one; Z, the last W
+    weights = 8 * numbers * (copies + (8 * numbers <= _TWO_MODELS))
+    of_row = _ROW + (_LIST if lists else 20 * lanes)
+    packed = store.layout.compressed
+    block = max(
+        of_row * entry.rows + (store.unpacked_bytes(number) if packed else 0)
+        for number, entry in enumerate(store.entries)
+    )
+    limit = request.memory_mb * _MB
+    shape = f"{request.stored.n_weights} x {problem.lanes}"
+    if weights > limit:
+        raise ValueError(
+            f"memory_mb={request.memory_mb:g} is too little: the weights alone ({shape}, in {weights // (8 * numbers)} "
+            f"copies) take {weights / _MB:.0f} MB; raise memory_mb, or hash the features to fewer"
+        )
+    if weights + block > limit:
+        raise ValueError(
+            f"memory_mb={request.memory_mb:g} is too little: the weights ({shape}) take {weights / _MB:.0f} MB and the "
+            f"largest block {block / _MB:.0f} MB; raise memory_mb, or write the store with a smaller block_mb"
+        )
+    return weights + 2 * block <= limit

@@ -1,0 +1,261 @@
+"""Stores of blocks: round trips, everything that can be damaged, writers that are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multimargin import write_svmlight
+from multimargin.data.block_files import checksum_of
+from multimargin.data.blocks import BlocksError, open_blocks, write_blocks
+
+RNG = np.random.default_rng(0)
+X = sp.random_array((700, 40), density=0.2, format="csr", rng=RNG)
+Y = RNG.integers(-1, 4, 700)
+
+
+def content(store):
+    """All of a store at once."""
+    blocks = list(store)
+    stack = sp.vstack if store.layout.sparse else np.concatenate
+    weights = None if blocks[0].sample_weight is None else np.concatenate([b.sample_weight for b in blocks])
+    return stack([b.X for b in blocks]), np.concatenate([b.y for b in blocks]), weights
+
+
+def assert_same(store, X, y, weights=None):
+    found, labels, found_weights = content(store)
+    dense = found.toarray() if sp.issparse(found) else found
+    np.testing.assert_array_equal(dense, X.toarray() if sp.issparse(X) else X)
+    np.testing.assert_array_equal(labels, y)
+    np.testing.assert_array_equal(store.classes, np.unique(y))
+    assert (store.n_rows, store.n_features) == X.shape
+    if weights is None:
+        assert found_weights is None
+    else:
+        np.testing.assert_array_equal(found_weights, weights)
+
+
+@given(
+    st.integers(1, 60),
+    st.integers(1, 30),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(["f4", "f8"]),
+    st.sampled_from(["int", "float", "str", "bool"]),
+    st.lists(st.integers(0, 60), max_size=3),
+    st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=40, deadline=None)
+def test_chunks_come_back(tmp_path_factory, n, m, sparse, compress, weighted, dtype, kind, cuts, seed):
+    rng = np.random.default_rng(seed)
+    X = np.where(rng.random((n, m)) < 0.4, rng.standard_normal((n, m)), 0).astype(dtype)
+    labels = {"int": [-3, 5, 7], "float": [0.5, 2.0, -1e300], "str": ["a", "ä b", ""], "bool": [True, False]}
+    y = np.array(labels[kind])[rng.integers(0, len(labels[kind]), n)]
+    weights = rng.random(n) if weighted else None
+    ends = [0, *sorted(min(cut, n) for cut in cuts), n]
+    parts = [slice(a, b) for a, b in pairwise(ends)]
+    made = sp.csr_array(X) if sparse else X
+    chunks = [(made[p], y[p], *(() if weights is None else (weights[p],))) for p in parts]
+    path = tmp_path_factory.mktemp("store") / "x.blocks"
+    store = write_blocks(path, iter(chunks), block_mb=0.001, compress=compress, n_features=m)
+    assert_same(store, X, y, weights)
+    assert store.layout.dtype == np.dtype(dtype)
+    assert_same(open_blocks(path), X, y, weights)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
+@pytest.mark.parametrize("zero_based", [False, True])
+def test_text_is_streamed(tmp_path, suffix, zero_based):
+    path = tmp_path / f"data.txt{suffix}"
+    wide = X.copy()
+    wide.resize(700, 41)
+    write_svmlight(path, X, Y, zero_based=zero_based)
+    store = write_blocks(tmp_path / "s", path, block_mb=0.02)
+    assert len(store) > 2 and store.classes.dtype == np.int64
+    assert_same(store, X, Y)
+    both = write_blocks(tmp_path / "two", [path, path], n_features=41, zero_based=zero_based)
+    assert_same(both, sp.vstack([wide, wide]), np.concatenate([Y, Y]))
+
+
+def test_index_zero_may_come_late(tmp_path):
+    path = tmp_path / "data.txt"
+    path.write_text("1 1:1\n" * 400_000 + "2 0:1\n")
+    store = write_blocks(tmp_path / "s", path, block_mb=1)
+    assert store.n_features == 2 and next(iter(store)).X[[0]].toarray().tolist() == [[0, 1]]
+
+
+def test_tables_and_npz(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    values = RNG.random((50, 3))
+    labels = RNG.choice(["NA", "b"], 50)
+    frame = pandas.DataFrame(values, columns=list("xyz")).assign(label=labels)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    np.savez(tmp_path / "t.npz", X=values, y=labels)
+    for name in ("t.csv", "t.parquet", "t.npz"):
+        store = write_blocks(tmp_path / f"{name}.blocks", tmp_path / name, label="label", block_mb=0.001)
+        np.testing.assert_allclose(content(store)[0], values, rtol=1e-15)
+        np.testing.assert_array_equal(content(store)[1], labels)
+    (tmp_path / "bad.csv").write_text("a,label\n1,x\nz,y\n")
+    with pytest.raises(ValueError, match=r"bad.csv: row 2: column 'a' holds 'z'"):
+        write_blocks(tmp_path / "bad", tmp_path / "bad.csv", label="label")
+    with pytest.raises(ValueError, match="which column holds the labels"):
+        write_blocks(tmp_path / "bad", tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "error", "words"),
+    [
+        ([(X, Y[:-1])], {}, ValueError, "chunk 0: X has 700 rows, y has shape"),
+        ([(X, Y), (X, Y, np.ones(700))], {}, ValueError, "chunk 1: either all chunks have weights or none"),
+        ([(X, Y, -np.ones(700))], {}, ValueError, "not negative"),
+        ([(X, Y), (X, Y.astype(str))], {}, ValueError, "labels are str, those before are int"),
+        ([(np.full((2, 2), np.nan), [0, 1])], {}, ValueError, "NaN"),
+        ([(np.full((2, 2), 1e200), [0, 1])], {"dtype": "f4"}, ValueError, "too large for float32"),
+        ([(X, Y)], {"n_features": 3}, ValueError, "has 40 features, but n_features=3"),
+        ([(np.ones((3, 2)), [0, 1, 1]), (np.ones((3, 3)), [0, 1, 1])], {}, ValueError, "the chunks before it have 2"),
+        ([], {}, ValueError, "has no rows"),
+        (X, {}, TypeError, r"one matrix in memory is \[\(X, y\)\]"),
+        ([X], {}, TypeError, "a tuple"),
+        ([(X, Y)], {"block_mb": 0}, ValueError, "block_mb"),
+        ([(X, Y)], {"dtype": "i4"}, ValueError, "float32, float64"),
+        ([(X, [None] * 700)], {}, ValueError, "labels must be"),
+    ],
+)
+def test_bad_sources_are_refused_and_leave_nothing(tmp_path, source, options, error, words):
+    with pytest.raises(error, match=words):
+        write_blocks(tmp_path / "s", source, **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_taken_name_is_refused(tmp_path):
+    write_blocks(tmp_path / "s", [(X, Y)])
+    with pytest.raises(FileExistsError, match="is there already"):
+        write_blocks(tmp_path / "s", [(X, Y)])
+    (tmp_path / "t.part").mkdir()
+    with pytest.raises(FileExistsError, match="in the way"):
+        write_blocks(tmp_path / "t", [(X, Y)])
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_every_damage_is_refused(tmp_path, compress):
+    store = write_blocks(tmp_path / "s", [(X, Y)], block_mb=0.02, compress=compress)
+    files = sorted(store.path.iterdir())
+    assert len(files) > 3
+    for file in (files[1], files[-1]):  # a block and the manifest
+        good = file.read_bytes()
+        for at in RNG.choice(len(good), 25, replace=False):
+            file.write_bytes(good[:at] + bytes([good[at] ^ (1 << int(RNG.integers(8)))]) + good[at + 1 :])
+            with pytest.raises(BlocksError, match=file.name):
+                list(open_blocks(store.path))
+        for damaged in (good[:-1], good + b"x", b""):
+            file.write_bytes(damaged)
+            with pytest.raises(BlocksError, match=file.name):
+                list(open_blocks(store.path))
+        file.unlink()
+        with pytest.raises(BlocksError, match=file.name):
+            list(open_blocks(store.path))
+        file.write_bytes(good)
+    assert_same(open_blocks(store.path), X, Y)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"rows": 3}, "the rows of its blocks"),
+        ({"n_features": -1}, "damaged"),
+        ({"n_features": 7}, "outside 0..6"),
+        ({"labels": [0]}, "list of labels"),
+        ({"labels": [0, 1, 2, 3, 3]}, "list of labels"),
+        ({"version": 2}, "version 2"),
+        ({"dtype": "float32"}, "cannot hold"),
+        ({"weighted": True}, "cannot hold"),
+        ({"label_weights": [-1.0] * 5}, "weights of labels"),
+    ],
+)
+def test_a_manifest_is_not_trusted(tmp_path, change, words):
+    """Not even one with the right checksum."""
+    store = write_blocks(tmp_path / "s", [(X, Y)])
+    manifest = store.path / "manifest.json"
+    body = json.loads(manifest.read_bytes())["store"] | change
+    manifest.write_text(json.dumps({"checksum": checksum_of(body), "store": body}))
+    with pytest.raises(BlocksError, match=words):
+        list(open_blocks(store.path))
+
+
+@pytest.mark.parametrize("file", ["../outside", "", "a/b", 3])
+def test_blocks_are_in_their_folder(tmp_path, file):
+    store = write_blocks(tmp_path / "s", [(X, Y)])
+    manifest = store.path / "manifest.json"
+    body = json.loads(manifest.read_bytes())["store"]
+    body["blocks"][0]["file"] = file
+    manifest.write_text(json.dumps({"checksum": checksum_of(body), "store": body}))
+    with pytest.raises(BlocksError, match="not the name of a file"):
+        open_blocks(store.path)
+
+
+def test_what_is_no_store(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no such folder"):
+        open_blocks(tmp_path / "none")
+    with pytest.raises(BlocksError, match="no store of blocks"):
+        open_blocks(tmp_path)
+
+
+WRITER = """
+import sys
+from multimargin.data import block_writing
+from multimargin.data.blocks import write_blocks
+add, left = block_writing._State.add, int(sys.argv[3])
+def counted(self, *args):
+    global left
+    add(self, *args)
+    left -= 1
+    if left == 0:
+        import os, signal
+        os.kill(os.getpid(), signal.SIGKILL)
+block_writing._State.add = counted
+write_blocks(sys.argv[2], sys.argv[1], block_mb=0.02)
+"""
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_killed_writer_is_continued(tmp_path, suffix):
+    path, target = tmp_path / f"data.txt{suffix}", tmp_path / "s"
+    write_svmlight(path, X, Y)
+    done = subprocess.run([sys.executable, "-c", WRITER, str(path), str(target), "3"], check=False)
+    assert done.returncode == -signal.SIGKILL and not target.exists()
+    kept = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "s.part").glob("block-*")}
+    assert len(kept) == 3
+    store = write_blocks(target, path, block_mb=0.02)
+    assert_same(store, X, Y)
+    assert {name: (target / name).stat().st_mtime_ns for name in kept} == kept
+    assert sorted(file.name for file in tmp_path.iterdir()) == [path.name, "s"]
+    whole = write_blocks(tmp_path / "whole", path, block_mb=0.02)
+    assert [entry.checksum for entry in whole.entries] == [entry.checksum for entry in store.entries]
+
+
+def test_another_source_begins_anew(tmp_path):
+    path, target = tmp_path / "data.txt", tmp_path / "s"
+    write_svmlight(path, X, Y)
+    subprocess.run([sys.executable, "-c", WRITER, str(path), str(target), "3"], check=False)
+    write_svmlight(path, X * 2, Y)
+    assert_same(write_blocks(target, path, block_mb=0.02), X * 2, Y)
+
+
+def test_broken_text_names_the_line(tmp_path):
+    path = tmp_path / "data.txt"
+    path.write_text("1 1:1\n" * 1_000_000 + "1 1:x\n")
+    with pytest.raises(ValueError, match=r"data.txt, line 1000001: '1:x'"):
+        write_blocks(tmp_path / "s", path)
+    assert os.listdir(tmp_path) == ["data.txt"]

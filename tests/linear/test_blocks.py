@@ -1,0 +1,207 @@
+"""Training from blocks on disk: the same optimum as in memory, certified, within bounds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+from multimargin import KernelSVM, LinearSVM, load, save
+from multimargin.data.blocks import BlocksError, write_blocks
+from tests.oracles import optimum, primal_objective, problems_of, weights_of
+
+TOL = 0.02
+IRIS, LABELS = load_iris(return_X_y=True)
+ORDER = np.random.default_rng(0).permutation(150)
+IRIS, LABELS = IRIS[ORDER] / IRIS.max(axis=0), LABELS[ORDER]
+NAMES = np.array(["setosa", "versicolor", "virginica"])[LABELS]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    path = tmp_path_factory.mktemp("stores") / "iris.blocks"
+    made = write_blocks(path, [(IRIS, NAMES)], block_mb=0.0015)
+    assert len(made) >= 3
+    return made
+
+
+def with_intercept(X):
+    return np.column_stack([X, np.ones(len(X))])
+
+
+@pytest.mark.parametrize("solver", ["sdm", "accelerated_sdm"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("formulation", ["crammer_singer", "weston_watkins", "one_vs_rest"])
+def test_the_certificate_holds(store, formulation, loss, solver):
+    model = LinearSVM(formulation, loss, solver=solver, tol=TOL).fit(store)
+    assert model.converged_ and 0 <= model.worst_gap_ <= TOL
+    (problem,) = problems_of(formulation, loss == "squared_hinge", with_intercept(IRIS), LABELS, np.ones(150))
+    found, best = primal_objective(problem, weights_of(model)), optimum(problem)[0]
+    assert model.primal_objective_ == pytest.approx(found, rel=1e-9)
+    assert model.dual_objective_ <= best * (1 + 1e-6) <= found * (1 + 2e-6)
+    in_memory = LinearSVM(formulation, loss, solver=solver, tol=TOL).fit(IRIS, NAMES)
+    assert in_memory.dual_objective_ <= model.primal_objective_ * (1 + 1e-9)
+    assert model.dual_objective_ <= in_memory.primal_objective_ * (1 + 1e-9)
+    np.testing.assert_array_equal(model.classes_, in_memory.classes_)
+
+
+def test_weights_of_rows_and_classes(tmp_path):
+    weight = np.random.default_rng(1).integers(0, 3, 150).astype(float)
+    X, options = sp.csr_array(IRIS), {"tol": 1e-3, "class_weight": {0: 2.0}, "fit_intercept": False}
+    X[7] = 0  # a row without features has a loss all the same
+    X.eliminate_zeros()
+    stored = write_blocks(tmp_path / "s", [(X[:70], LABELS[:70], weight[:70]), (X[70:], LABELS[70:], weight[70:])])
+    for more in ({}, {"class_weight": "balanced"}):
+        streamed = LinearSVM(**options | more).fit(stored)
+        in_memory = LinearSVM(**options | more).fit(X, LABELS, sample_weight=weight)
+        assert streamed.primal_objective_ == pytest.approx(in_memory.primal_objective_, rel=2e-3)
+
+
+def test_two_classes_and_every_layout(tmp_path):
+    two = LABELS < 2
+    reference = LinearSVM("one_vs_one", tol=TOL).fit(IRIS[two], LABELS[two])
+    for number, (X, options) in enumerate(
+        [
+            (IRIS, {}),
+            (IRIS, {"compress": True}),
+            (IRIS.astype("f4"), {}),
+            (sp.csr_array(IRIS), {"compress": True}),
+        ]
+    ):
+        stored = write_blocks(tmp_path / str(number), [(X[two], LABELS[two])], block_mb=0.002, **options)
+        model = LinearSVM("one_vs_one", tol=TOL).fit(stored)
+        assert model.coef_.shape == (1, 4)
+        assert model.primal_objective_ == pytest.approx(reference.primal_objective_, rel=2 * TOL)
+        np.testing.assert_array_equal(model.predict(stored), model.predict(X[two]))
+
+
+def test_scores_stream(store):
+    model = LinearSVM(tol=TOL).fit(store)
+    np.testing.assert_array_equal(model.predict(store), model.predict(IRIS))
+    np.testing.assert_allclose(model.decision_function(store), model.decision_function(IRIS))
+    assert model.score(store) == model.score(IRIS, NAMES) > 0.9
+    with pytest.raises(ValueError, match="takes no y"):
+        model.score(store, NAMES)
+    with pytest.raises(ValueError, match="features"):
+        LinearSVM().fit(IRIS[:, :2], NAMES).predict(store)
+
+
+def test_the_result_depends_on_the_seed_only(store):
+    one, other = (LinearSVM(tol=TOL, random_state=3).fit(store) for _ in range(2))
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+    bounded = LinearSVM(tol=TOL, random_state=3, memory_mb=100).fit(store)
+    np.testing.assert_array_equal(one.coef_, bounded.coef_)
+    assert not np.array_equal(one.coef_, LinearSVM(tol=TOL, random_state=4).fit(store).coef_)
+
+
+def test_no_duals_are_kept(store, tmp_path):
+    model = LinearSVM(tol=TOL).fit(IRIS, NAMES).fit(store)
+    assert not hasattr(model, "dual_coef_") and not hasattr(model, "support_")
+    with pytest.raises(NotFittedError, match="store of blocks"):
+        model.label_doubt()
+    save(model, tmp_path / "m")
+    np.testing.assert_array_equal(load(tmp_path / "m").predict(IRIS), model.predict(IRIS))
+    assert not list(store.path.parent.glob("multimargin-duals-*"))
+    assert threading.active_count() == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"formulation": "one_vs_one"}, "'one_vs_one' is not trained on a store"),
+        ({"formulation": "dag"}, "'crammer_singer', 'weston_watkins' and 'one_vs_rest'"),
+        ({"solver": "newton"}, "solver='newton' needs X in memory"),
+        ({"probability": True}, "probability=True needs X in memory"),
+        ({"warm_start": True}, "warm_start=True needs X in memory"),
+        ({"memory_mb": 1e-4}, "the weights alone"),
+        ({"memory_mb": 0.005}, "smaller block_mb"),
+        ({"memory_mb": 0}, "memory_mb must be"),
+    ],
+)
+def test_refusals(store, options, words):
+    with pytest.raises(ValueError, match=words):
+        LinearSVM(**options).fit(store)
+
+
+def test_more_refusals(store, tmp_path):
+    with pytest.raises(ValueError, match="takes no y"):
+        LinearSVM().fit(store, NAMES)
+    with pytest.raises(TypeError, match="LinearSVM takes one in fit"):
+        KernelSVM().fit(store)
+    with pytest.raises(TypeError, match="does not take a store"):
+        LinearSVM().partial_fit(store, None, classes=[0, 1])
+    with pytest.raises(ValueError, match="only one class, 1"):
+        LinearSVM().fit(write_blocks(tmp_path / "one", [(IRIS, np.ones(150, int))]))
+    with pytest.raises(ValueError, match="all are zero"):
+        LinearSVM().fit(write_blocks(tmp_path / "zero", [(IRIS, LABELS, np.zeros(150))]))
+    with pytest.raises(ValueError, match="block-000000: the squared norm of row 0 overflows"):
+        LinearSVM().fit(write_blocks(tmp_path / "huge", [(IRIS * 1e200, LABELS)]))
+
+
+def test_a_damaged_block_is_named(tmp_path):
+    stored = write_blocks(tmp_path / "s", [(IRIS, LABELS)], block_mb=0.0015)
+    file = stored.path / stored.entries[1].file
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    with pytest.raises(BlocksError, match="block-000001: its checksum"):
+        LinearSVM().fit(stored)
+    assert not hasattr(LinearSVM(), "coef_") and not list(tmp_path.glob("multimargin-duals-*"))
+
+
+def test_limits_and_callbacks_leave_a_certified_model(store):
+    best = LinearSVM(tol=1e-4).fit(IRIS, NAMES).dual_objective_
+    for options in ({"max_iter": 1}, {"time_limit": 1e-9}, {"callbacks": [lambda epoch: epoch["epoch"] == 2]}):
+        with pytest.warns(ConvergenceWarning, match="stopped"):
+            model = LinearSVM(tol=1e-9, **options).fit(store)
+        assert not model.converged_ and model.dual_objective_ <= best * 1.001 <= model.primal_objective_ * 1.002
+        assert np.isfinite(model.dual_gap_)
+
+
+def test_stopping_by_violation(store):
+    model = LinearSVM(stopping="violation", tol=0.1, C=0.1).fit(store)
+    assert model.converged_ and model.history_["violation"][-1] < 0.1
+
+
+INTERRUPTED = """
+import sys, threading, time, _thread
+import numpy as np
+from multimargin import LinearSVM
+from multimargin.data.blocks import open_blocks
+store = open_blocks(sys.argv[1])
+def press(epoch):
+    if epoch["epoch"] == 40:
+        _thread.interrupt_main()
+model = LinearSVM(tol=1e-12, C=10, max_iter=10**6, callbacks=[press])
+try:
+    model.fit(store)
+except KeyboardInterrupt:
+    print(model.converged_, 0 < model.dual_gap_ < 1, np.isfinite(model.coef_).all(), threading.active_count())
+"""
+
+
+def test_an_interrupt_leaves_the_last_certified_model(store):
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED, str(store.path)], capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "True", "True", "1"], done.stderr
+    assert not list(store.path.parent.glob("multimargin-duals-*"))
+
+
+def test_memory_is_bounded(tmp_path):
+    """Compressed blocks are unpacked to memory: far more rows than the bound would hold are trained within it."""
+    import tracemalloc
+
+    rng = np.random.default_rng(0)
+    chunks = ((rng.standard_normal((2000, 100)), rng.integers(0, 3, 2000)) for _ in range(10))  # 16 MB
+    stored = write_blocks(tmp_path / "s", chunks, block_mb=0.5, compress=True)
+    tracemalloc.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        LinearSVM(memory_mb=4, max_iter=1).fit(stored)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 * 2**20
