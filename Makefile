@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.py' -o -name '*.pyi' -o -name '*.hpp' -o -name '*.cpp') CMakeLists.txt pyproject.toml
 
-.PHONY: demo test bench lint docs clean
+.PHONY: demo test bench papers lint docs clean
 
 # One stamp for each set of extras: the package is built and installed anew when a source changed.
 $(VENV)/pip.stamp:
@@ -44,6 +44,9 @@ test: $(VENV)/test.stamp
 
 bench: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/compare.py
+
+papers: $(VENV)/bench.stamp
+	$(BIN)/python benchmarks/papers/run_all.py
 
 lint: $(VENV)/lint.stamp
 	$(BIN)/ruff check src tests benchmarks examples

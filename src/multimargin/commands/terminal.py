@@ -14,7 +14,7 @@ from typing import Any
 from multimargin.commands.errors import CommandError
 
 _REFRESH = 0.1  # seconds between two states of the live line
-_OUR_MODEL = b'{"__metadata__":{"checksum":"'  # after eight bytes of length; see multimargin.models.container
+_OUR_MODEL = b'{"__metadata__":{"checksum":"'  # after eight bytes of length; see multimargin.data.container
 # Characters that end a line, or command a terminal: C0, DEL, C1, and the separators of Unicode.
 CONTROL_CHARACTERS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
 CONTROL_CHARACTERS |= {0x2028: "\\u2028", 0x2029: "\\u2029"}

@@ -8,7 +8,7 @@ import numpy as np
 
 from multimargin.data.container import write_container
 from multimargin.estimators.plain_linear import PlainLinearSVM
-from multimargin.models.envelope import wrap
+from multimargin.models.envelope import MODEL, wrap
 from multimargin.models.fitted import write_linear
 from multimargin.models.tree import Writer
 
@@ -18,4 +18,4 @@ def save_plain(model: PlainLinearSVM, path: str | os.PathLike) -> None:
     arrays: dict[str, np.ndarray] = {}
     node = Writer("LinearSVM", arrays)
     write_linear(node, model, duals=True)
-    write_container(path, wrap(node.description()), arrays)
+    write_container(path, MODEL, wrap(node.description()), arrays)
