@@ -91,12 +91,15 @@ def accuracies(results: Results, data: str) -> dict[str, np.ndarray]:
     return {method: np.array([found[split] for split in common]) for method, found in by_method.items()}
 
 
+_FEWEST = 6  # splits: with fewer no p-value can be below 0.05
+
+
 def p_value(first: np.ndarray, second: np.ndarray) -> str:
     """Of the two-sided Wilcoxon signed-rank test."""
     from scipy.stats import wilcoxon
 
     differ = first != second
-    return f"{wilcoxon(first[differ], second[differ]).pvalue:.2g}" if differ.sum() > 1 else "-"
+    return f"{wilcoxon(first[differ], second[differ]).pvalue:.2g}" if differ.sum() >= _FEWEST else "-"
 
 
 def write(page: Page, results: Results) -> None:

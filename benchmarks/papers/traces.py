@@ -38,15 +38,15 @@ Point = dict[str, float]
 
 @contextmanager
 def processor_clock() -> Iterator[None]:
-    """The loop keeps its history and its time limit by the processor's clock."""
-    from multimargin.linear import loop
+    """Training keeps its history and its time limit by the processor's clock."""
+    from multimargin.linear import loop, training
 
-    before = loop.time
-    loop.time = SimpleNamespace(perf_counter=time.process_time)  # type: ignore[assignment]
+    for module in (loop, training):
+        module.time = SimpleNamespace(perf_counter=time.process_time)  # type: ignore[assignment]
     try:
         yield
     finally:
-        loop.time = before
+        loop.time = training.time = time
 
 
 def trace(data: Data, seconds: float, **parameters: Any) -> list[Point]:

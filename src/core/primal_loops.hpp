@@ -178,7 +178,8 @@ inline void descend(const Descent &x, const std::int32_t *features, Index count)
         for (Index m = 0; m < x.stride; ++m) {
           step[m] = 0;
           const double d = taken[m], decrease = change[m] + d * (w[m] + 0.5 * d);
-          if (d == 0 || t * certain <= curvature[m] || decrease <= -kSufficient * d * d) continue;
+          const bool hopeless = !(decrease - decrease == 0); // not finite: halving would never end
+          if (d == 0 || hopeless || t * certain <= curvature[m] || decrease <= -kSufficient * d * d) continue;
           moves = true;
           taken[m] = d / 2;
           step[m] = -taken[m]; // back by half

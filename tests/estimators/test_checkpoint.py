@@ -563,3 +563,17 @@ def test_killed(tmp_path, monkeypatch, kind, parameters):
     result = run_until(kind, parameters, path, took * random.uniform(0.2, 0.7))
     assert (result or run_until(kind, parameters, path, None)) == whole
     assert not path.exists()
+
+
+@pytest.mark.parametrize("solver", LINEAR)
+def test_a_time_limit_that_is_used_up_keeps_the_model(blobs, tmp_path, solver):
+    X, y = blobs
+    model = LinearSVM(solver=solver, tol=1e-12, C=100.0, time_limit=0.05, checkpoint=tmp_path / "state")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        first = model.fit(X, y).coef_.copy()
+        if model.converged_ or not (tmp_path / "state").exists():
+            return  # fast enough, or as good as float64 can be
+        model.fit(X, y)
+    np.testing.assert_array_equal(model.coef_, first)
+    assert np.abs(first).max() > 0

@@ -782,12 +782,12 @@ def test_doubt_needs_duals(iris):
     with pytest.raises(NotFittedError):
         LinearSVM().label_doubt()
     online = LinearSVM().partial_fit(X, y, classes=[0, 1, 2])
-    with pytest.raises(NotFittedError, match="partial_fit keeps no duals"):
+    with pytest.raises(NotFittedError, match="neither partial_fit nor a fit on a store of blocks keeps them"):
         online.label_doubt()
 
 
 def test_doubt_is_about_the_last_training(iris):
     X, y = iris
     model = LinearSVM().fit(X, y).partial_fit(X[:5], y[:5])
-    with pytest.raises(NotFittedError, match="partial_fit keeps no duals"):
+    with pytest.raises(NotFittedError, match="neither partial_fit nor a fit on a store of blocks keeps them"):
         model.label_doubt()

@@ -35,6 +35,7 @@ WRONG_VALUES = {
     "cooling": (["no", None], SWITCH),
     "warm_start": (["no", None], SWITCH),
     "break_ties": (["no", None], SWITCH),
+    "memory_mb": ([0, -1, "all", np.nan], r"number|above 0"),
     "checkpoint": ([5, ["state"], True], r"a path or None"),
     "checkpoint_every": ([-1, np.nan, np.inf, "often", None], r"number|at least 0"),
     "probability": (["no", None], SWITCH),

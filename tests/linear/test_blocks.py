@@ -205,3 +205,9 @@ def test_memory_is_bounded(tmp_path):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 4 * 2**20
+
+
+def test_checkpoints_are_refused(store, tmp_path):
+    with pytest.raises(ValueError, match=r"checkpoint=.* is not done for a store of blocks"):
+        LinearSVM(checkpoint=str(tmp_path / "state")).fit(store)
+    assert LinearSVM(tol=TOL).fit(store).converged_

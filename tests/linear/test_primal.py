@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 
 from multimargin import LinearSVM, _core
@@ -363,3 +363,24 @@ def test_refusals(solver, options, message):
     options = {"formulation": "one_vs_rest", "loss": "squared_hinge", "solver": solver} | options
     with pytest.raises(ValueError, match=message):
         LinearSVM(**options).fit(X, y)
+
+
+@pytest.mark.parametrize("solver", ["tron", "primal_cd"])
+def test_sums_that_overflow_are_refused(solver):
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="overflows: scale the features down, or lower C"):
+        LinearSVM("one_vs_rest", "squared_hinge", C=1e200, solver=solver).fit(1e100 * X, y)
+
+
+def test_no_lower_bound_is_below_that_of_zero_duals():
+    X, y = load_iris(return_X_y=True)
+    with pytest.warns(ConvergenceWarning):
+        model = LinearSVM("one_vs_rest", "squared_hinge", solver="primal_cd", max_iter=1).fit(1e100 * X, y)
+    assert model.dual_objective_ >= 0 and model.dual_gap_ <= 1
+
+
+def test_all_that_does_not_fit_is_named_at_once():
+    with pytest.raises(
+        ValueError, match=r"has formulation 'one_vs_rest' or .* and loss 'squared_hinge', not formulation="
+    ):
+        LinearSVM(solver="tron").fit([[0.0], [1.0]], [0, 1])

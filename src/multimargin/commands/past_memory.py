@@ -73,6 +73,7 @@ def train_on_blocks(args: argparse.Namespace, model: Any, terminal: Terminal) ->
         kept = args.data if os.path.isdir(args.data) else args.blocks
         try:
             if kept is not None and os.path.exists(kept):
+                _check_older(args.data, kept, terminal)
                 store = open_blocks(kept)
             else:
                 path = kept or os.path.join(folder, "data.blocks")
@@ -85,6 +86,16 @@ def train_on_blocks(args: argparse.Namespace, model: Any, terminal: Terminal) ->
         return _train(args, model, store, memory, terminal)
 
 
+def _check_older(data: str, blocks: str, terminal: Terminal) -> None:
+    """Blocks that are there stand for DATA: they must have been written after it."""
+    manifest = Path(blocks, "manifest.json")
+    if os.path.isdir(data) or not os.path.exists(data) or not manifest.exists():
+        return
+    if os.stat(data).st_mtime_ns > manifest.stat().st_mtime_ns:
+        raise CommandError(f"{data}: has changed since {blocks} was written; remove that folder, or name another one")
+    terminal.note(f"{data}: is not read; the rows are those of {blocks}, which was written before")
+
+
 def _refuse(args: argparse.Namespace) -> None:
     """What needs the rows in memory."""
     from multimargin.data.tables import is_table
@@ -94,7 +105,7 @@ def _refuse(args: argparse.Namespace) -> None:
             f"{args.data}: features of a table are made in memory: leave out --blocks. If all columns are numbers that "
             "need no scaling: multimargin convert TABLE DATA.blocks --label COL, and train on DATA.blocks"
         )
-    for option in ("holdout", "valid", "folds", "find_C", "probability", "kernel"):
+    for option in ("holdout", "valid", "folds", "find_C", "probability", "kernel", "checkpoint"):
         if getattr(args, option):
             name = {"folds": "-v", "find_C": "-C"}.get(option, f"--{option}")
             raise UsageError(

@@ -180,15 +180,16 @@ def check_combination(model: Any) -> None:
     if model.solver == "auto":
         return
     chosen = SOLVERS[model.solver]
-    for name, given in (("formulation", model.formulation), ("loss", model.loss), ("stopping", model.stopping)):
-        possible = getattr(chosen, f"{name}s" if name != "loss" else "losses")
-        if given not in possible:
-            others = [key for key, solver in SOLVERS.items() if _solves(solver, model)]
-            raise ValueError(
-                f"solver={model.solver!r} has {name} {' or '.join(map(repr, possible))}, not {name}={given!r}; "
-                f"for formulation={model.formulation!r}, loss={model.loss!r}, stopping={model.stopping!r} there are "
-                f"solver={', '.join(map(repr, others))}"
-            )
+    has = {"formulation": chosen.formulations, "loss": chosen.losses, "stopping": chosen.stoppings}
+    wrong = {name: choices for name, choices in has.items() if getattr(model, name) not in choices}
+    if wrong:
+        needed = " and ".join(f"{name} {' or '.join(map(repr, choices))}" for name, choices in wrong.items())
+        given = " and ".join(f"{name}={getattr(model, name)!r}" for name in wrong)
+        others = [key for key, solver in SOLVERS.items() if _solves(solver, model)]
+        raise ValueError(
+            f"solver={model.solver!r} has {needed}, not {given}; for formulation={model.formulation!r}, "
+            f"loss={model.loss!r}, stopping={model.stopping!r} there are solver={', '.join(map(repr, others))}"
+        )
 
 
 def _solves(solver: Solver, model: Any) -> bool:
@@ -293,6 +294,10 @@ def check_stored(model: Any, store: Any, y: Any, sample_weight: Any) -> None:
     for name in ("probability", "warm_start"):
         if getattr(model, name):
             raise ValueError(f"{name}=True needs X in memory, and {store.path} is a store of blocks: set it to False")
+    if model.checkpoint is not None:
+        raise ValueError(
+            f"checkpoint={model.checkpoint!r} is not done for a store of blocks, as {store.path} is; set it to None"
+        )
     if not store.class_weights.any():
         raise ValueError(f"{store.path}: weights must be positive somewhere: all are zero")
 

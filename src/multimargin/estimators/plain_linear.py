@@ -25,7 +25,7 @@ class PlainLinearSVM(LinearMachine):
 
     def get_params(self, deep: bool = False) -> dict[str, Any]:
         """The parameters by name."""
-        names = inspect.signature(LinearMachine.__init__).parameters
+        names = sorted(inspect.signature(LinearMachine.__init__).parameters)
         return {name: getattr(self, name) for name in names if name != "self"}
 
     def set_params(self, **parameters: Any) -> PlainLinearSVM:

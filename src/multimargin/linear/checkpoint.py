@@ -137,8 +137,8 @@ class Checkpoint:
 
 def _difference(name: str, was: Any, now: str | None) -> str:
     """In words. What is too long to be shown is a digest, behind a ``#``."""
-    if isinstance(was, str) and isinstance(now, str) and "#" in was and "#" in now:
-        was, now = (text.partition("#")[0].strip() for text in (was, now))
-        if was == now:
-            return f"{name} has other values"
+    shown = [text.partition("#")[0].strip() if isinstance(text, str) else text for text in (was, now)]
+    if shown[0] == shown[1]:
+        return f"{name} has other values"
+    was, now = shown
     return f"{name} was {was} and is {now}"

@@ -119,6 +119,7 @@ class CuttingPlane:
 
     def start(self, machine: Machine, *, warm: bool) -> None:
         """Prepare the bundles, with the machine's duals as the first cut when it has any."""
+        machine.examples.check_curvature()
         problem, examples = machine.problem, machine.examples
         lanes, label, cap = problem.lanes, examples.label, examples.cap
         self.weights = machine.new_weights(single_precision=False)
@@ -230,4 +231,4 @@ def _scored_rows(examples: Examples) -> tuple[_core.Rows, np.ndarray]:
     """Rows that hold the examples, and where: those of X, or a copy when most rows of X are not examples (pairs)."""
     if 2 * examples.n >= examples.rows.n_rows or examples.n == 0:
         return examples.rows, examples.row
-    return as_rows(examples.X[examples.row], examples.rows.intercept), np.arange(examples.n)
+    return as_rows(examples.matrix, examples.rows.intercept), np.arange(examples.n)

@@ -275,7 +275,8 @@ class _Loop:
     def _go_on(self) -> None:
         """The next slices: of machines between two of them, and of new ones for those that are done."""
         self.sound = False
-        while self.idle or (len(self.alive) < self.n_threads and not self.stop):
+        # Machines of a checkpoint have something to show: they are begun, if only to be concluded.
+        while self.idle or (len(self.alive) < self.n_threads and (not self.stop or self.resumed)):
             if not self.idle:
                 if (following := next(self.waiting, None)) is None:
                     break

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from multimargin import _core
+from multimargin.data.csr import Csr
 from multimargin.linear.state import State, attributes, number, part, prefixed, set_attributes
 from multimargin.problems.formulations import Formulation
 
@@ -109,6 +110,18 @@ class Examples:
     def cost_of_pass(self, blocks: list[_core.Block]) -> float:
         """In multiply-adds."""
         return sum(block.cost_of_pass for block in blocks)
+
+    @property
+    def matrix(self) -> Any:
+        """The examples alone, as a matrix of SciPy or an array."""
+        X = self.X.to_scipy() if isinstance(self.X, Csr) else self.X
+        return X[self.row]
+
+    def check_curvature(self) -> None:
+        """Refuse what methods that add up ``C_i ||x_i||^2`` cannot."""
+        with np.errstate(over="ignore"):
+            if not np.isfinite((self.cap * self.norm).sum()):
+                raise ValueError("C times the squared norms of the rows overflows: scale the features down, or lower C")
 
     @classmethod
     def of(
@@ -314,7 +327,7 @@ class Machine:
         best = primals.argmin(axis=0)  # scale of every part
         W.array[:, : self.problem.lanes] *= scales[best]
         primal = primals.min(axis=0)
-        lower = -(0.5 * v_norms + dual) + share
+        lower = np.maximum(-(0.5 * v_norms + dual), 0.0) + share  # duals of zero are feasible, too
         worst = float(np.max((primal - lower) / np.maximum(np.abs(primal), _TINY)))
         if worst < -_ROUNDING or np.sum(primal) < np.sum(lower) - _ROUNDING * abs(np.sum(primal)):
             raise RuntimeError("a dual value above the primal value: alpha is not feasible; please report this")

@@ -22,7 +22,6 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from multimargin import _core
-from multimargin.data.csr import Csr
 from multimargin.linear.machine import Examples, Machine, PassRecord, Settings
 
 # tau falls as long as Newton's method solves the inner problems in a few steps. It starts at the scale of the
@@ -197,8 +196,7 @@ class Newton:
 
 def _dense(examples: Examples) -> np.ndarray:
     """Examples as dense float64 rows, the intercept's feature included."""
-    X = examples.X.to_scipy() if isinstance(examples.X, Csr) else examples.X
-    X = X[examples.row]
+    X = examples.matrix
     X = (X.toarray() if sp.issparse(X) else X).astype(np.float64, copy=False)
     if examples.rows.n_weights > examples.rows.n_features:
         X = np.column_stack([X, np.full(len(X), examples.rows.intercept)])

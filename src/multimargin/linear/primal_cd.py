@@ -37,6 +37,7 @@ class PrimalCoordinateDescent:
 
     def start(self, machine: Machine, *, warm: bool) -> None:
         """From the weights that the machine's duals make, which else are zero."""
+        machine.examples.check_curvature()
         self.weights = machine.new_weights(single_precision=False)
         examples, (block,) = machine.examples, machine.blocks
         self.residual = np.zeros_like(block.alpha)
@@ -109,7 +110,7 @@ class PrimalCoordinateDescent:
 
 def _columns(examples: Examples) -> Any:
     """The transpose of the examples' rows, the intercept's constant column included."""
-    X, intercept = examples.X[examples.row], examples.rows.intercept
+    X, intercept = examples.matrix, examples.rows.intercept
     constant = np.full((1, examples.n), intercept, dtype=X.dtype)
     if sp.issparse(X):
         columns = sp.csr_array(X.T)

@@ -38,6 +38,7 @@ class StoredRequest:
     seed: int
     memory_mb: float | None
     observers: list[Observer] = field(default_factory=list)
+    checkpoint: None = None  # refused: the duals are in files already, but not the state of the tours
 
 
 def train_stored(request: StoredRequest) -> Trained:

@@ -31,6 +31,7 @@ class Tron:
 
     def start(self, machine: Machine, *, warm: bool) -> None:
         """From the weights that the machine's duals make, which else are zero."""
+        machine.examples.check_curvature()
         self.weights = machine.new_weights(single_precision=False)
         if warm:
             machine.rebuild(self.weights)
