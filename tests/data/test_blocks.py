@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multimargin import write_svmlight
+from multimargin.data import block_writing
 from multimargin.data.block_files import checksum_of
 from multimargin.data.blocks import BlocksError, open_blocks, write_blocks
 
@@ -144,6 +145,7 @@ def test_a_taken_name_is_refused(tmp_path):
     with pytest.raises(FileExistsError, match="is there already"):
         write_blocks(tmp_path / "s", [(X, Y)])
     (tmp_path / "t.part").mkdir()
+    (tmp_path / "t.part" / "mine").touch()
     with pytest.raises(FileExistsError, match="in the way"):
         write_blocks(tmp_path / "t", [(X, Y)])
 
@@ -259,3 +261,32 @@ def test_broken_text_names_the_line(tmp_path):
     with pytest.raises(ValueError, match=r"data.txt, line 1000001: '1:x'"):
         write_blocks(tmp_path / "s", path)
     assert os.listdir(tmp_path) == ["data.txt"]
+
+
+def test_text_from_zero_goes_on_too(tmp_path, monkeypatch):
+    """What was killed had found that indices start at 0; the same call must not begin anew."""
+    text = tmp_path / "rows.txt"
+    text.write_text("".join(f"{i % 3} 0:{i + 1} 3:{i % 7 + 1}\n" for i in range(300)))
+    written = []
+    add = block_writing._State.add
+
+    def full_disk(state, *block):
+        if len(written) == 4:
+            raise OSError(28, "No space left on device")
+        written.append(1)
+        add(state, *block)
+
+    monkeypatch.setattr(block_writing._State, "add", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        write_blocks(tmp_path / "rows.blocks", text, block_mb=0.0005)
+    monkeypatch.setattr(block_writing._State, "add", lambda state, *block: (written.append(1), add(state, *block))[1])
+    store = write_blocks(tmp_path / "rows.blocks", text, block_mb=0.0005)
+    assert store.n_rows == 300 and store.n_features == 4
+    assert len(written) <= len(store) + 1  # the first try ended at its first row
+
+
+def test_an_empty_folder_of_a_killed_writer_is_not_in_the_way(tmp_path):
+    (tmp_path / "rows.blocks.part").mkdir()
+    store = write_blocks(tmp_path / "rows.blocks", [(np.eye(3), [0, 1, 2])])
+    assert store.n_rows == 3 and not (tmp_path / "rows.blocks.part").exists()
+    assert not (tmp_path / "rows.blocks" / "journal.json").exists()

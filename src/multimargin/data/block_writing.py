@@ -93,6 +93,10 @@ def write_blocks(
         zero_based,
         label,
     ]
+    if zero_based == "auto" and rows.signature is not None:  # what was killed may have found that indices start at 0
+        from_zero = source_of(source, kind, n_features, True, label)
+        if _State.continued(_unfinished(target), _signature(from_zero, options)) is not None:
+            rows = from_zero
     try:
         _write(target, rows, options, compress, n_features)
     except IndexZero as found:
@@ -121,8 +125,7 @@ def _check(target: Path, block_mb: Any, dtype: Any, n_features: Any, zero_based:
 
 
 def _write(target: Path, source: Source, options: list[Any], compress: bool, n_features: int | None) -> None:
-    folder = target.parent / f"{target.name}.part"
-    signature = None if source.signature is None else [*options, getattr(source, "zero_based", None), source.signature]
+    folder, signature = _unfinished(target), _signature(source, options)
     state = _State.continued(folder, signature) or _State.begun(folder, signature, compress, n_features)
     try:
         for X, codes, weights, at in _blocks(source, state, options[1] * 2**20):
@@ -135,7 +138,18 @@ def _write(target: Path, source: Source, options: list[Any], compress: bool, n_f
             shutil.rmtree(folder)  # the same call would fail again, or begin anew
         raise
     folder.rename(target)
+    with contextlib.suppress(FileNotFoundError):
+        (target / JOURNAL).unlink()  # until here the same call would have gone on
     sync_folder(target.parent)
+
+
+def _unfinished(target: Path) -> Path:
+    return target.parent / f"{target.name}.part"
+
+
+def _signature(source: Source, options: list[Any]) -> Any:
+    """By which a call that goes on knows what was left by one like it; None: it cannot go on."""
+    return None if source.signature is None else [*options, getattr(source, "zero_based", None), source.signature]
 
 
 class _State:
@@ -159,7 +173,7 @@ class _State:
     def begun(cls, folder: Path, signature: Any, compress: bool, n_features: int | None) -> _State:
         """From nothing."""
         if folder.exists():
-            if not (folder / JOURNAL).is_file():
+            if not (folder / JOURNAL).is_file() and any(folder.iterdir()):
                 raise FileExistsError(f"{folder}: is in the way, and not of a store that is being written; move it")
             shutil.rmtree(folder)
         folder.mkdir()
@@ -268,8 +282,6 @@ class _State:
             body["labels"], body["label_kind"] = _as_integers(body["labels"], self.label_kind)
         manifest = {"checksum": checksum_of(body), "store": body}
         write_atomically(self.folder / MANIFEST, [json.dumps(manifest).encode()])
-        with contextlib.suppress(FileNotFoundError):
-            (self.folder / JOURNAL).unlink()
         sync_folder(self.folder)
 
 
