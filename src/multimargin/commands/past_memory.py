@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import tempfile
 from pathlib import Path
@@ -14,6 +15,7 @@ from multimargin.commands.terminal import Terminal
 _GROWTH = 2.0  # what a byte of text becomes in memory, at most
 _PACKED = 5.0  # times more, if it is compressed
 _BLOCK_SHARE = 24  # a block is this part of the memory at most, so that text can be parsed beside some of them
+_CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _SMALLEST_BLOCK = 1 / 256  # MB
 _ZERO_BASED = {"auto": "auto", "yes": True, "no": False}
 
@@ -37,12 +39,15 @@ def is_past_memory(args: argparse.Namespace) -> bool:
 
 
 def memory_mb(args: argparse.Namespace) -> float:
-    """As it was said, or half of what the machine has."""
+    """As it was said, or half of what the machine, or the container, has."""
     if args.memory_mb is not None:
         return args.memory_mb
     if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
         return 4096.0
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2 / 2**20
+    has = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with contextlib.suppress(OSError, ValueError):  # "max" is no number
+        has = min(has, int(_CONTAINER_LIMIT.read_text()))
+    return has / 2 / 2**20
 
 
 def write_store(
