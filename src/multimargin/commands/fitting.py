@@ -13,6 +13,7 @@ import numpy as np
 from multimargin.commands.datasets import Dataset
 from multimargin.commands.errors import CommandError
 from multimargin.data.tables import labels_as
+from multimargin.estimators.plain_linear import PlainLinearSVM
 
 
 @dataclass
@@ -60,7 +61,7 @@ class Fit:
 def fit(machine: Any, X: Any, y: np.ndarray | None) -> Fit:
     """Train. That it did not converge is not said here, but kept for the command to say."""
     started = time.perf_counter()
-    if hasattr(machine, "why_not"):  # a plain machine
+    if isinstance(machine, PlainLinearSVM) and y is not None:  # stores, which have their labels, are not for it
         machine.fit(X, y)
         return Fit(time.perf_counter() - started, machine.why_not)
     from sklearn.exceptions import ConvergenceWarning

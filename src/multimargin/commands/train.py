@@ -251,7 +251,9 @@ def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal, 
 
 
 def _save(features: Any, model: Any, path: str) -> None:
-    if hasattr(model, "why_not"):  # a plain machine
+    from multimargin.estimators.plain_linear import PlainLinearSVM
+
+    if isinstance(model, PlainLinearSVM):
         from multimargin.models.plain import save_plain
 
         save_plain(model, path)
