@@ -1,5 +1,6 @@
 // What Python sees of the core. Everything that comes in is checked here: the core itself trusts its callers.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -139,6 +140,7 @@ void check_pair(const mm::Block &block, const mm::Weights &weights, const mm::Ro
   if (weights.lanes() != block.problem().lanes) throw nb::value_error("block and weights differ in lanes");
   if (weights.n_rows() != rows.n_features + (rows.intercept != 0 ? 1 : 0))
     throw nb::value_error("block and weights differ in features");
+  if (weights.held() && !weights.held()->fits(rows)) throw nb::value_error("directions of other rows");
 }
 
 mm::Formulation formulation_of(const std::string &name) {
@@ -214,14 +216,46 @@ NB_MODULE(_core, m) {
           },
           "W"_a.noconvert(), "out"_a.noconvert(), "begin"_a, "out = the first columns of X[begin:begin + len(out)] @ W, W padded.");
 
+  nb::class_<mm::Directions>(m, "Directions", "Directions along which accelerated weights are held back (directions.hpp).")
+      .def(
+          "__init__",
+          [](mm::Directions *self, In<double> U, In<double> ratios, In<double> coordinates) {
+            const std::size_t count = ratios.shape(0);
+            if (count == 0 || U.shape(0) % count || coordinates.shape(0) % count)
+              throw nb::value_error("directions and coordinates differ in number");
+            for (std::size_t i = 0; i < U.shape(0); ++i)
+              if (!(std::abs(U.data()[i]) <= 1 + 1e-6)) throw nb::value_error("directions must have unit length");
+            for (std::size_t i = 0; i < coordinates.shape(0); ++i)
+              if (!std::isfinite(coordinates.data()[i])) throw nb::value_error("coordinates must be finite");
+            new (self) mm::Directions(static_cast<Index>(U.shape(0) / count), copied(U), copied(ratios),
+                                      static_cast<Index>(coordinates.shape(0) / count), copied(coordinates));
+          },
+          "U"_a, "ratios"_a, "coordinates"_a,
+          "U: n_weights x count, orthonormal columns; coordinates: X U of every row, or of one that stands for all; flat.")
+      .def_prop_ro("count", &mm::Directions::count)
+      .def(
+          "curvatures",
+          [](const mm::Directions &self, In<std::int64_t> row, In<double> norm) {
+            if (row.shape(0) != norm.shape(0)) throw nb::value_error("row and norm differ in length");
+            std::vector<double> out;
+            for (std::size_t e = 0; e < row.shape(0); ++e) {
+              if (!self.has(row.data()[e])) throw nb::index_error("row outside of the coordinates");
+              out.push_back(self.curvature(row.data()[e], norm.data()[e]));
+            }
+            return owned_array(std::move(out));
+          },
+          "row"_a, "norm"_a, "Squared norms of rows, less what is held back.");
+
   nb::class_<mm::Weights>(m, "Weights", "Feature-major W, padded, and the state of its acceleration.")
       .def(
           "__init__",
-          [](mm::Weights *self, Index n_rows, Index lanes, bool single_precision) {
+          [](mm::Weights *self, Index n_rows, Index lanes, bool single_precision,
+             std::shared_ptr<mm::Directions> directions) {
             if (n_rows < 0 || lanes < 1) throw nb::value_error("weights need at least one lane");
-            new (self) mm::Weights(n_rows, lanes, single_precision);
+            if (directions && directions->n_weights() != n_rows) throw nb::value_error("directions of other features");
+            new (self) mm::Weights(n_rows, lanes, single_precision, std::move(directions));
           },
-          "n_rows"_a, "lanes"_a, "single_precision"_a)
+          "n_rows"_a, "lanes"_a, "single_precision"_a, "directions"_a = nb::none())
       .def_prop_ro("lanes", &mm::Weights::lanes)
       .def_prop_ro("single_precision", &mm::Weights::single_precision)
       .def_prop_ro("kappa", &mm::Weights::kappa)
@@ -243,7 +277,7 @@ NB_MODULE(_core, m) {
           "beta"_a, "next_kappa"_a)
       .def(
           "averaged",
-          [](const mm::Weights &self, mm::Weights &out) {
+          [](mm::Weights &self, mm::Weights &out) {
             if (out.single_precision() || out.n_rows() != self.n_rows() || out.lanes() != self.lanes())
               throw nb::value_error("averaged needs float64 weights of the same shape");
             nb::gil_scoped_release release;
@@ -253,6 +287,7 @@ NB_MODULE(_core, m) {
       .def_prop_ro(
           "array",
           [](mm::Weights &self) {
+            self.fold();
             const std::size_t shape[2] = {static_cast<std::size_t>(self.n_rows()),
                                           static_cast<std::size_t>(self.stride())};
             return nb::ndarray<nb::numpy>(self.data(), 2, shape, nb::find(self), nullptr,
@@ -261,7 +296,7 @@ NB_MODULE(_core, m) {
           "A view of W, n_rows x padded lanes.")
       .def("state", &state_of<mm::Weights>, "What it goes on from, as arrays by name.")
       .def("set_state", &set_state<mm::Weights>, "state"_a)
-      .def("squared_norms", [](const mm::Weights &self) {
+      .def("squared_norms", [](mm::Weights &self) {
         std::vector<double> w(static_cast<std::size_t>(self.stride())), v(w.size());
         {
           nb::gil_scoped_release release;

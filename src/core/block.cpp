@@ -167,7 +167,20 @@ void Block::visit(const WeightsView &weights, double scale, Index count) {
   const auto formulation = static_cast<int>(problem_.formulation);
   const auto visit = rates_.empty() ? kernels().visit[formulation][problem_.squared]
                                     : kernels().visit_exponentiated[formulation];
-  visit(examples(), weights, pass);
+  Examples visited = examples();
+  if (weights.directions) {
+    if (held_back_.get() != weights.directions) hold_back(*weights.directions);
+    visited.rows = &held_rows_;
+    visited.norm = held_norm_.data();
+  }
+  visit(visited, weights, pass);
+}
+
+void Block::hold_back(const Directions &directions) {
+  held_back_ = directions.shared_from_this();
+  held_rows_ = directions.followed(rows_);
+  held_norm_.resize(norm_.size());
+  for (std::size_t e = 0; e < norm_.size(); ++e) held_norm_[e] = directions.curvature(row_[e], norm_[e]);
 }
 
 void Block::evaluate(const WeightsView &weights, Index begin, Index end, double scale_step, double *loss,

@@ -83,6 +83,7 @@ public:
 
 private:
   Examples examples() const;
+  void hold_back(const Directions &directions);
   void visit_pegasos(const WeightsView &weights, Index count);
   void begin_sums();
 
@@ -91,6 +92,9 @@ private:
   std::vector<std::int64_t> row_;
   std::vector<std::int32_t> label_;
   std::vector<double> cap_, norm_;
+  std::shared_ptr<const Directions> held_back_; // the directions that these are of:
+  Rows held_rows_{};
+  std::vector<double> held_norm_;
   Buffer alpha_;
   Index alpha_stride_;
   std::unique_ptr<PooledLists> lists_;

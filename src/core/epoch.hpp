@@ -40,26 +40,25 @@ template <class S> struct RowOperations {
 
 template <class Matrix, class S> struct RowFunctions {
   static void scores(const Rows &r, Index i, Index next, const S *W, Index stride, double *out) {
-    scores_of_row(Matrix::get(r, i), Matrix::peek(r, next), W, stride, r.intercept, r.n_features,
-                  out);
+    scores_of_row(Matrix::get(r, i), Matrix::peek(r, next), W, stride, tail_of(r, i), out);
   }
   // W += x c', by whole vectors of lanes or lane by lane.
   static void add(const Rows &r, const Move &move, S *W, Index stride) {
     const auto row = Matrix::get(r, move.row);
     if (move.lanes)
-      add_to_lanes(row, static_cast<const double *>(move.change), move.lanes, move.n_changed, W, stride, r.intercept,
-                   r.n_features);
+      add_to_lanes(row, static_cast<const double *>(move.change), move.lanes, move.n_changed, W, stride,
+                   tail_of(r, move.row));
     else
-      add_row(row, static_cast<const S *>(move.change), move.changed, move.n_changed, W, stride, r.intercept,
-              r.n_features);
+      add_row(row, static_cast<const S *>(move.change), move.changed, move.n_changed, W, stride,
+              tail_of(r, move.row));
   }
   static void add_far(const Rows &r, const Move &move, S *W, Index stride) {
     add_row<true>(Matrix::get(r, move.row), static_cast<const S *>(move.change), move.changed, move.n_changed, W,
-                  stride, r.intercept, r.n_features);
+                  stride, tail_of(r, move.row));
   }
   static void scores_of(const Rows &r, Index i, const S *W, Index stride, const std::int32_t *lanes, Index n,
                         double *out) {
-    scores_of_lanes(Matrix::get(r, i), W, stride, r.intercept, r.n_features, lanes, n, out);
+    scores_of_lanes(Matrix::get(r, i), W, stride, tail_of(r, i), lanes, n, out);
   }
 };
 

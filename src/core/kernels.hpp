@@ -17,18 +17,20 @@ struct Examples {
   const std::int64_t *row;    // which row of X
   const std::int32_t *label;
   const double *cap;
-  const double *norm;         // A = ||x||^2, the intercept included
+  const double *norm;         // A = ||x||^2, the intercept included; less where W is held back (directions.hpp)
   double *alpha;              // dense layout: count x alpha_stride, or null
   Index alpha_stride;
   PooledLists *lists;         // pooled layout, or null
   double *workspace;          // workspace_size(lanes) doubles, 64-byte aligned
 };
 
-// W: (n_features + intercept) x stride, float32 or float64.
+// W: (n_features + intercept) x stride, float32 or float64, and a row for every direction.
+class Directions;
 struct WeightsView {
   void *data;
   bool single_precision;
   Index stride;
+  const Directions *directions = nullptr; // in which it is held back
 };
 
 // What one step asks of W; it lives until the next step.

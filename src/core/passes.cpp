@@ -44,7 +44,7 @@ BestScale best_of(const Scales &scales, double squared_norm, const double *loss,
 }
 } // namespace
 
-PassRecord Passes::end_pass(const Weights &weights) {
+PassRecord Passes::end_pass(Weights &weights) {
   PassRecord record{full_, 0, 0, 0, NAN, NAN, NAN};
   const Index lanes = weights.lanes();
   std::vector<double> loss(static_cast<std::size_t>(loss_size(lanes))), dual(static_cast<std::size_t>(lanes));

@@ -45,7 +45,7 @@ public:
 
 private:
   bool visit(Weights &weights, Index count);
-  PassRecord end_pass(const Weights &weights);
+  PassRecord end_pass(Weights &weights);
   void end_stage(Weights &weights, const RunOptions &options);
 
   std::vector<Block *> blocks_;

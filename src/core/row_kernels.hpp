@@ -58,6 +58,18 @@ template <class X> struct DenseMatrix {
   }
 };
 
+// What follows the features of a row: the intercept's, and the coordinates along directions.
+struct Tail {
+  double bias;
+  Index bias_row; // of W; the coordinates' follow
+  const double *along, *held;
+  Index n_along;
+  Index along_row() const { return bias_row + (bias != 0); }
+};
+inline Tail tail_of(const Rows &rows, Index i) {
+  return {rows.intercept, rows.n_features, rows.along + i * rows.along_stride, rows.held, rows.n_along};
+}
+
 // How many non-zeros ahead the rows of W are fetched. Near its end a row fetches for the row that is
 // visited next, so that the stream of fetches never stops.
 inline constexpr Index kAhead = 12;
@@ -69,7 +81,7 @@ template <class S> inline void prefetch_lanes(const S *w, Index n_lanes) {
 
 // Scores of `B` vectors of lanes; `U` interleaved accumulators hide the latency of the addition.
 template <int B, int U, class Row, class S>
-inline void scores_block(const Row row, const Row next, const S *W, Index stride, double bias, Index bias_row,
+inline void scores_block(const Row row, const Row next, const S *W, Index stride, const Tail &tail,
                          double *out) {
   using V = typename VectorOf<S>::type;
   constexpr int width = VectorOf<S>::width;
@@ -97,28 +109,30 @@ inline void scores_block(const Row row, const Row next, const S *W, Index stride
   for (int b = 0; b < B; ++b) {
     V sum = acc[0][b];
     for (int u = 1; u < U; ++u) sum += acc[u][b];
-    if (bias != 0) sum += static_cast<S>(bias) * load<V>(W + bias_row * stride + b * width);
+    if (tail.bias != 0) sum += static_cast<S>(tail.bias) * load<V>(W + tail.bias_row * stride + b * width);
+    for (Index t = 0; t < tail.n_along; ++t)
+      sum += static_cast<S>(tail.along[t]) * load<V>(W + (tail.along_row() + t) * stride + b * width);
     store_as_double(out + b * width, sum);
   }
 }
 
 // One lane: W is a plain vector.
-template <class Row, class S> inline double score_one(const Row row, const S *W, double bias, Index bias_row) {
+template <class Row, class S> inline double score_one(const Row row, const S *W, const Tail &tail) {
   S acc[4] = {0, 0, 0, 0};
   Index t = 0;
   for (; t + 4 <= row.count; t += 4)
     for (int u = 0; u < 4; ++u) acc[u] += static_cast<S>(row.value[t + u]) * W[row.feature(t + u)];
   for (; t < row.count; ++t) acc[0] += static_cast<S>(row.value[t]) * W[row.feature(t)];
   S sum = (acc[0] + acc[2]) + (acc[1] + acc[3]);
-  if (bias != 0) sum += static_cast<S>(bias) * W[bias_row];
+  if (tail.bias != 0) sum += static_cast<S>(tail.bias) * W[tail.bias_row];
+  for (Index t = 0; t < tail.n_along; ++t) sum += static_cast<S>(tail.along[t]) * W[tail.along_row() + t];
   return static_cast<double>(sum);
 }
 
 template <class Row, class S>
-inline void scores_of_row(const Row row, const Row next, const S *W, Index stride, double bias, Index bias_row,
-                          double *out) {
+inline void scores_of_row(const Row row, const Row next, const S *W, Index stride, const Tail &tail, double *out) {
   if (stride == 1) {
-    out[0] = score_one(row, W, bias, bias_row);
+    out[0] = score_one(row, W, tail);
     return;
   }
   constexpr int width = VectorOf<S>::width;
@@ -132,7 +146,7 @@ inline void scores_of_row(const Row row, const Row next, const S *W, Index strid
     switch (size) {
 #define MM_CASE(B, U)                                                                                        \
   case B:                                                                                                    \
-    scores_block<B, U>(row, next, w, stride, bias, bias_row, o);                                                   \
+    scores_block<B, U>(row, next, w, stride, tail, o);                                                             \
     break;
       MM_CASE(1, 4)
       MM_CASE(2, 4)
@@ -156,13 +170,15 @@ inline void scores_of_row(const Row row, const Row next, const S *W, Index strid
 // touched by the scores just before, and are fetched ahead.
 template <bool Far = false, class Row, class S>
 inline void add_row(const Row row, const S *coef, const Index *changed, Index n_changed, S *W, Index stride,
-                    double bias, Index bias_row) {
+                    const Tail &tail) {
   using V = typename VectorOf<S>::type;
   constexpr int width = VectorOf<S>::width;
   if (stride == 1) {
     const S c = coef[0];
     for (Index t = 0; t < row.count; ++t) W[row.feature(t)] += static_cast<S>(row.value[t]) * c;
-    if (bias != 0) W[bias_row] += static_cast<S>(bias) * c;
+    if (tail.bias != 0) W[tail.bias_row] += static_cast<S>(tail.bias) * c;
+    for (Index t = 0; t < tail.n_along; ++t)
+      W[tail.along_row() + t] -= static_cast<S>(tail.held[t] * tail.along[t]) * c;
     return;
   }
   const auto update = [&](S x, S *w) __attribute__((always_inline)) {
@@ -174,6 +190,11 @@ inline void add_row(const Row row, const S *coef, const Index *changed, Index n_
   const auto update_all = [&](S x, S *w) __attribute__((always_inline)) {
     for (Index m = 0; m < stride; m += width) store(w + m, load<V>(w + m) + x * load<V>(coef + m));
   };
+  const auto follow = [&](const auto &update_by) __attribute__((always_inline)) {
+    if (tail.bias != 0) update_by(static_cast<S>(tail.bias), W + tail.bias_row * stride);
+    for (Index t = 0; t < tail.n_along; ++t)
+      update_by(static_cast<S>(-tail.held[t] * tail.along[t]), W + (tail.along_row() + t) * stride);
+  };
   const auto fetch = [&](Index t) __attribute__((always_inline)) {
     if constexpr (Far && Row::prefetches)
       if (t + kAhead < row.count) prefetch_lanes(W + row.feature(t + kAhead) * stride, stride);
@@ -183,19 +204,19 @@ inline void add_row(const Row row, const S *coef, const Index *changed, Index n_
       fetch(t);
       update_all(static_cast<S>(row.value[t]), W + row.feature(t) * stride);
     }
-    if (bias != 0) update_all(static_cast<S>(bias), W + bias_row * stride);
+    follow(update_all);
   } else {
     for (Index t = 0; t < row.count; ++t) {
       fetch(t);
       update(static_cast<S>(row.value[t]), W + row.feature(t) * stride);
     }
-    if (bias != 0) update(static_cast<S>(bias), W + bias_row * stride);
+    follow(update);
   }
 }
 
 // Scores of a few single lanes (very many classes, of which an example knows only a handful).
 template <class Row, class S>
-inline void scores_of_lanes(const Row row, const S *W, Index stride, double bias, Index bias_row,
+inline void scores_of_lanes(const Row row, const S *W, Index stride, const Tail &tail,
                             const std::int32_t *lanes, Index n_lanes, double *out) {
   for (Index m = 0; m < n_lanes; ++m) out[m] = 0;
   for (Index t = 0; t < row.count; ++t) {
@@ -207,13 +228,17 @@ inline void scores_of_lanes(const Row row, const S *W, Index stride, double bias
     }
     for (Index m = 0; m < n_lanes; ++m) out[m] += x * static_cast<double>(w[lanes[m]]);
   }
-  if (bias != 0)
-    for (Index m = 0; m < n_lanes; ++m) out[m] += bias * static_cast<double>(W[bias_row * stride + lanes[m]]);
+  const auto follow = [&](double x, const S *w) {
+    for (Index m = 0; m < n_lanes; ++m) out[m] += x * static_cast<double>(w[lanes[m]]);
+  };
+  if (tail.bias != 0) follow(tail.bias, W + tail.bias_row * stride);
+  for (Index t = 0; t < tail.n_along; ++t)
+    follow(tail.along[t], W + (tail.along_row() + t) * stride);
 }
 
 template <class Row, class S>
 inline void add_to_lanes(const Row row, const double *coef, const std::int32_t *lanes, Index n_lanes, S *W,
-                         Index stride, double bias, Index bias_row) {
+                         Index stride, const Tail &tail) {
   for (Index t = 0; t < row.count; ++t) {
     const double x = static_cast<double>(row.value[t]);
     S *w = W + row.feature(t) * stride;
@@ -223,8 +248,12 @@ inline void add_to_lanes(const Row row, const double *coef, const std::int32_t *
     }
     for (Index m = 0; m < n_lanes; ++m) w[lanes[m]] += static_cast<S>(x * coef[m]);
   }
-  if (bias != 0)
-    for (Index m = 0; m < n_lanes; ++m) W[bias_row * stride + lanes[m]] += static_cast<S>(bias * coef[m]);
+  const auto follow = [&](double x, S *w) {
+    for (Index m = 0; m < n_lanes; ++m) w[lanes[m]] += static_cast<S>(x * coef[m]);
+  };
+  if (tail.bias != 0) follow(tail.bias, W + tail.bias_row * stride);
+  for (Index t = 0; t < tail.n_along; ++t)
+    follow(-tail.held[t] * tail.along[t], W + (tail.along_row() + t) * stride);
 }
 
 } // namespace mm::MM_ISA

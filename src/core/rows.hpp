@@ -3,7 +3,8 @@
 // Conventions
 //   X  n_rows x n_features, CSR (int32 or int64 indices) or dense rows, float32 or float64
 //   W  feature-major: row j of W holds the weights of feature j for all lanes, `stride` scalars apart;
-//      one more row, n_features, belongs to the intercept when `intercept` is not zero
+//      one more row, n_features, belongs to the intercept when `intercept` is not zero,
+//      and n_along more to the coordinates along directions
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,11 @@ struct Rows {
   Index n_features;
   Index row_stride;       // dense: scalars from one row to the next
   double intercept;       // value of the constant feature, 0 for none
+  // Coordinates along directions in which W is held back (directions.hpp), which follow the features; none by default.
+  const double *along = nullptr; // n_along a row, along_stride from one row to the next
+  const double *held = nullptr;  // by how much of each
+  Index n_along = 0;
+  Index along_stride = 0;
 };
 
 } // namespace mm

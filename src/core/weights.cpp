@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <new>
+#include <utility>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -57,19 +58,69 @@ std::size_t bytes_of(Index n_rows, Index stride, bool single) {
 }
 } // namespace
 
-Weights::Weights(Index n_rows, Index lanes, bool single_precision)
+Weights::Weights(Index n_rows, Index lanes, bool single_precision, std::shared_ptr<const Directions> directions)
     : n_rows_(n_rows), lanes_(lanes), stride_(padded(lanes, single_precision ? 8 : 4)), single_(single_precision),
-      W_(allocate_zeroed(bytes_of(n_rows, stride_, single_))) {}
+      directions_(std::move(directions)), W_(allocate_zeroed(bytes_of(n_rows + n_along(), stride_, single_))) {}
+
+void Weights::fold() {
+  if (!held()) return;
+  with_scalar(single_, [&]<class S>(S) {
+    S *T = static_cast<S *>(W_.get()) + n_rows_ * stride_;
+    const Coordinates c(T, T + n_along() * stride_);
+    add_along(W_.get(), c);
+    std::fill_n(T, n_along() * stride_, S{0});
+  });
+}
+
+Weights::Coordinates Weights::along(const void *A, const void *less) const {
+  Coordinates c(static_cast<std::size_t>(n_along() * stride_));
+  with_scalar(single_, [&]<class S>(S) {
+    const S *a = static_cast<const S *>(A), *b = static_cast<const S *>(less);
+    for (Index j = directions_->first(); j < n_rows_; ++j)
+      for (Index t = 0; t < n_along(); ++t) {
+        const double u = directions_->row(j)[t];
+        double *out = c.data() + t * stride_;
+        const S *aj = a + j * stride_, *bj = b ? b + j * stride_ : nullptr;
+        if (bj)
+          for (Index m = 0; m < stride_; ++m) out[m] += u * static_cast<double>(aj[m] - bj[m]);
+        else
+          for (Index m = 0; m < stride_; ++m) out[m] += u * static_cast<double>(aj[m]);
+      }
+  });
+  return c;
+}
+
+void Weights::add_along(void *A, const Coordinates &c) const {
+  with_scalar(single_, [&]<class S>(S) {
+    const std::vector<S> narrow(c.begin(), c.end());
+    for (Index j = directions_->first(); j < n_rows_; ++j) {
+      S *a = static_cast<S *>(A) + j * stride_;
+      for (Index t = 0; t < n_along(); ++t) {
+        const S u = static_cast<S>(directions_->row(j)[t]);
+        const S *from = narrow.data() + t * stride_;
+        for (Index m = 0; m < stride_; ++m) a[m] += u * from[m];
+      }
+    }
+  });
+}
 
 void Weights::set_kappa(double kappa) {
   const std::size_t bytes = bytes_of(n_rows_, stride_, single_);
-  if (kappa_ > 0) { // W <- V
+  if (kappa_ > 0) { // W <- V = Z + M (W - Z)
+    fold();
+    Coordinates apart;
+    if (held()) {
+      apart = along(W_.get(), Z_.get());
+      for (Index t = 0; t < n_along(); ++t)
+        for (Index m = 0; m < stride_; ++m) apart[static_cast<std::size_t>(t * stride_ + m)] *= lifted(t);
+    }
     with_scalar(single_, [&]<class S>(S) {
       S *w = static_cast<S *>(W_.get());
       const S *z = static_cast<const S *>(Z_.get());
       const S l = static_cast<S>(1 + kappa_), k = static_cast<S>(kappa_);
       for (Index i = 0; i < n_rows_ * stride_; ++i) w[i] = l * w[i] - k * z[i];
     });
+    if (held()) add_along(W_.get(), apart);
   }
   kappa_ = kappa;
   if (kappa > 0) { // Z = W = V: W stands
@@ -85,12 +136,31 @@ void Weights::set_kappa(double kappa) {
   }
 }
 
+// W = Z + M^-1 (V - Z) for the new Z and M. What is along U of it is left in T:
+//   U' (V - Z) = q (kappa + lifted) - beta r,  q = U' (W - old Z),  r = U' (W - previous)
+// of which the kernel takes q kappa - beta r and all of it by 1 / lambda.
 void Weights::extrapolate(double beta, double next_kappa) {
+  fold();
+  Coordinates q, r;
+  if (held()) {
+    q = along(W_.get(), Z_.get());
+    r = along(W_.get(), previous_.get());
+  }
   kernels().extrapolate(W_.get(), Z_.get(), previous_.get(), single_, n_rows_ * stride_, beta, kappa_, next_kappa);
+  with_scalar(single_, [&]<class S>(S) {
+    S *T = static_cast<S *>(W_.get()) + n_rows_ * stride_;
+    for (Index t = 0; t < (held() ? n_along() : 0); ++t)
+      for (Index m = 0; m < stride_; ++m) {
+        const auto i = static_cast<std::size_t>(t * stride_ + m);
+        const double share = 1 / directions_->ratio(t), of_kernel = kappa_ * q[i] - beta * r[i];
+        T[i] = static_cast<S>((share * (of_kernel + lifted(t) * q[i]) - of_kernel) / (1 + next_kappa));
+      }
+  });
   kappa_ = next_kappa;
 }
 
-void Weights::averaged(Weights &out) const {
+void Weights::averaged(Weights &out) {
+  fold();
   double *target = static_cast<double *>(out.data());
   with_scalar(single_, [&]<class S>(S) {
     const S *w = static_cast<const S *>(W_.get());
@@ -102,10 +172,20 @@ void Weights::averaged(Weights &out) const {
   });
 }
 
-double Weights::squared_norms(double *w_norm, double *v_norm) const {
+double Weights::squared_norms(double *w_norm, double *v_norm) {
+  fold();
   std::vector<double> apart(static_cast<std::size_t>(stride_));
   kernels().norms(W_.get(), Z_.get(), single_, n_rows_, stride_, kappa_, w_norm, v_norm, apart.data());
   if (kappa_ == 0) std::copy_n(w_norm, stride_, v_norm);
+  if (held()) { // V = (W + kappa (W - Z)) + U (lifted) q
+    const Coordinates q = along(W_.get(), Z_.get()), w = along(W_.get(), nullptr);
+    for (Index t = 0; t < n_along(); ++t)
+      for (Index m = 0; m < stride_; ++m) {
+        const auto i = static_cast<std::size_t>(t * stride_ + m);
+        const double more = lifted(t) * q[i];
+        v_norm[m] += more * (2 * (w[i] + kappa_ * q[i]) + more);
+      }
+  }
   double distance = 0;
   for (const double lane : apart) distance += lane;
   return distance;
@@ -118,7 +198,7 @@ void Weights::state(State &state) {
   if (state.loads()) set_kappa(kappa); // makes room
   with_scalar(single_, [&]<class S>(S) {
     const Index n = n_rows_ * stride_;
-    state.values("W", static_cast<S *>(W_.get()), n);
+    state.values("W", static_cast<S *>(W_.get()), n + n_along() * stride_);
     if (kappa_ == 0) return;
     state.values("Z", static_cast<S *>(Z_.get()), n);
     state.values("previous", static_cast<S *>(previous_.get()), n);

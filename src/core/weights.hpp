@@ -3,14 +3,16 @@
 // Acceleration minimises the objective plus kappa/2 ||W - Z||^2 (Catalyst): with V = sum alpha x,
 //   W = (kappa Z + V) / lambda,  lambda = 1 + kappa,
 // so steps see curvature A / lambda and move W by (change of alpha) x / lambda. Without it kappa = 0,
-// lambda = 1 and W = V.
+// lambda = 1 and W = V. Along some directions W may be held back more (directions.hpp).
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <vector>
 
+#include "directions.hpp"
 #include "kernels.hpp"
+#include "state.hpp"
 
 namespace mm {
 
@@ -24,7 +26,7 @@ Buffer allocate_zeroed(std::size_t bytes); // 64-byte aligned, large ones on hug
 
 class Weights {
 public:
-  Weights(Index n_rows, Index lanes, bool single_precision);
+  Weights(Index n_rows, Index lanes, bool single_precision, std::shared_ptr<const Directions> directions = nullptr);
 
   Index n_rows() const { return n_rows_; }
   Index lanes() const { return lanes_; }
@@ -33,7 +35,10 @@ public:
   double kappa() const { return kappa_; }
   double lambda() const { return 1 + kappa_; }
   void *data() { return W_.get(); }
-  WeightsView view() { return {W_.get(), single_, stride_}; }
+  const Directions *held() const { return kappa_ > 0 ? directions_.get() : nullptr; } // while it is accelerated
+  WeightsView view() { return {W_.get(), single_, stride_, held()}; }
+
+  void fold(); // what is along the directions into W, as others read it
 
   // Starts (kappa > 0) or ends (kappa = 0) the acceleration; V, and so alpha's meaning, stays. Momentum
   // begins anew: Z = W.
@@ -42,16 +47,23 @@ public:
   void extrapolate(double beta, double next_kappa); // kappa() > 0, and so it stays
   // out = W, or with acceleration the mean of W and W at the last extrapolation: steps leave the primal less
   // noise in it. `out` is of the same shape, in double precision.
-  void averaged(Weights &out) const;
+  void averaged(Weights &out);
 
   // ||w_m||^2 and ||v_m||^2 for every lane; returns ||W - Z||^2.
-  double squared_norms(double *w, double *v) const;
+  double squared_norms(double *w, double *v);
 
   void state(State &); // of weights of the same shape and precision
 
 private:
+  using Coordinates = std::vector<double>; // directions x stride
+  Index n_along() const { return directions_ ? directions_->count() : 0; }
+  Coordinates along(const void *A, const void *less) const;         // U' (A - less), less may be null
+  void add_along(void *A, const Coordinates &c) const;              // A += U c
+  double lifted(Index t) const { return lambda() * (directions_->ratio(t) - 1); } // M = lambda + U (this) U'
+
   Index n_rows_, lanes_, stride_;
   bool single_;
+  std::shared_ptr<const Directions> directions_;
   double kappa_ = 0;
   Buffer W_, Z_, previous_;
 };

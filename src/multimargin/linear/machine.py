@@ -60,6 +60,7 @@ class Examples:
     cap: np.ndarray  # float64, C_i
     norm: np.ndarray  # float64, ||x_i||^2
     constant: float
+    directions: _core.Directions | None = None  # along which accelerated weights are held back
 
     # Epochs after which there is a certificate at the latest, so that Ctrl-C finds one.
     first_certificate = 25.0
@@ -80,8 +81,9 @@ class Examples:
 
     @property
     def mean_curvature(self) -> float:
-        """Mean of C_i ||x_i||^2."""
-        return float(np.mean(self.cap * self.norm)) if self.n else 0.0
+        """Mean of C_i ||x_i||^2, less what is held back."""
+        norm = self.norm if self.directions is None else self.directions.curvatures(self.row, self.norm)
+        return float(np.mean(self.cap * norm)) if self.n else 0.0
 
     def block(self, problem: Formulation, lists: bool, seed: int) -> _core.Block:
         """The examples as the core visits them, with duals of zero."""
@@ -133,6 +135,7 @@ class Examples:
         y: np.ndarray,
         cap: np.ndarray,
         row: np.ndarray,
+        directions: _core.Directions | None = None,
     ) -> Examples:
         """Examples from rows ``row`` of X with encoded classes ``y`` and caps ``cap`` (one of each a row)."""
         cap = cap * problem.cap_scale
@@ -140,7 +143,7 @@ class Examples:
         learns = (norm > 0) & (cap > 0)
         constant = problem.loss_of_zero_row * float(cap[(norm == 0) & (cap > 0)].sum())
         label = problem.lane_labels(y)
-        return cls(X, rows, row[learns], label[learns], cap[learns], norm[learns], constant)
+        return cls(X, rows, row[learns], label[learns], cap[learns], norm[learns], constant, directions)
 
 
 @dataclass
@@ -285,6 +288,11 @@ class Machine:
         """Zero weights of this machine's shape."""
         return _core.Weights(self.n_weights, self.problem.lanes, single_precision)
 
+    def trained_weights(self, single_precision: bool) -> _core.Weights:
+        """The same for the algorithm, which may accelerate them."""
+        directions = self.examples.directions
+        return _core.Weights(self.n_weights, self.problem.lanes, single_precision, directions)
+
     def slices(self) -> Iterator[tuple[_core.Block, int, int]]:
         """Blocks with ranges of their examples that cost about one budget each."""
         for block in self.blocks:
@@ -358,7 +366,7 @@ class Machine:
         """Go on from there; the algorithm has been started."""
         set_attributes(self, _COUNTED, state)
         set_attributes(self.algorithm, self._kept(), part(state, "algorithm"))
-        self.algorithm.weights = self.new_weights(bool(number(state, "single_precision")))
+        self.algorithm.weights = self.trained_weights(bool(number(state, "single_precision")))
         self.algorithm.weights.set_state(part(state, "weights"))
         self.passes.set_state(part(state, "passes"))
         for i, block in enumerate(self.blocks):

@@ -70,7 +70,7 @@ class SequentialDual:
         examples = machine.examples
         (smallest, largest), (low, high) = examples.norm_range, _FLOAT32_NORMS
         single = self.stopping == "gap" and self.settings.tol >= _FLOAT32_GAP and smallest > low and largest < high
-        self.weights = machine.new_weights(single_precision=single)
+        self.weights = machine.trained_weights(single_precision=single)
         self.certify_below = self._first_certificate(machine)
         if warm:
             machine.rebuild(self.weights)
@@ -154,7 +154,7 @@ class SequentialDual:
     def _to_float64(self, machine: Machine) -> None:
         """Go on in float64, from W = V and (accelerated) with fresh momentum."""
         kappa = self.weights.kappa
-        self.weights = machine.new_weights(single_precision=False)
+        self.weights = machine.trained_weights(single_precision=False)
         machine.rebuild(self.weights)
         if kappa > 0:
             self.weights.set_kappa(kappa)

@@ -20,6 +20,7 @@ import numpy as np
 from multimargin import _core
 from multimargin.data.blocks import BlockStore
 from multimargin.data.rows import as_rows
+from multimargin.linear.directions import intercept_direction
 from multimargin.linear.machine import Examples
 from multimargin.problems.formulations import Formulation
 
@@ -62,7 +63,7 @@ class StoredExamples:
         self.stored, self.scratch, self.read_ahead = stored, scratch, read_ahead
         self.n_weights = stored.n_weights
         self.n, self.constant, self._cost = 0, 0.0, 0.0
-        curvature, smallest, largest = 0.0, np.inf, 0.0
+        curvature, caps, norms, smallest, largest = 0.0, 0.0, 0.0, np.inf, 0.0
         for block in range(len(stored.store)):
             here = stored.examples(problem, block)
             self.n += here.n
@@ -70,9 +71,15 @@ class StoredExamples:
             if here.n:
                 smallest, largest = min(smallest, here.norm_range[0]), max(largest, here.norm_range[1])
                 curvature += here.n * here.mean_curvature
+                caps += float(here.cap.sum())
+                norms += float(here.norm.sum())
                 per_row = stored.store.entries[block].nonzeros / here.rows.n_rows or here.rows.n_features
                 self._cost += here.n * problem.lanes * per_row
         self.norm_range = (smallest, largest)
+        self.directions = intercept_direction(stored.n_weights, stored.intercept, norms / self.n) if self.n else None
+        if self.directions is not None:  # the same for all rows
+            norm = np.array([norms / self.n])
+            curvature -= caps * float((norm - self.directions.curvatures(np.array([0]), norm))[0])
         self.mean_curvature = curvature / max(self.n, 1)
 
     def schedule(self, problem: Formulation, lists: bool, seed: int) -> tuple[DiskBlocks, Tours]:

@@ -14,6 +14,7 @@ import numpy as np
 from multimargin import _core
 from multimargin.data.csr import Csr
 from multimargin.linear.checkpoint import Checkpoint
+from multimargin.linear.directions import leading_directions
 from multimargin.linear.loop import Limits, Observer, Outcome, positions_left, solve
 from multimargin.linear.machine import Examples, Machine, Settings
 from multimargin.linear.scoring import padded_weights
@@ -62,6 +63,7 @@ class Request:
     observers: list[Observer] = field(default_factory=list)
     start_duals: Any = None  # CSR, n_samples x lanes of the model, or None
     checkpoint: Checkpoint | None = None
+    directions: _core.Directions | None = None  # along which accelerated weights are held back; set by train
 
 
 @dataclass
@@ -124,6 +126,8 @@ def tasks(request: Request) -> Iterator[Task]:
 def train(request: Request) -> Trained:
     """Train all machines of a request, from where its checkpoint has them."""
     plan, checkpoint = list(tasks(request)), request.checkpoint
+    if request.solver == "accelerated_sdm":
+        request.directions = leading_directions(request.X, request.rows, request.norm)
     results, outcome = _Results(request, plan), Outcome()
     started = time.perf_counter()
     if checkpoint is not None:
@@ -248,7 +252,9 @@ def _blas_threads(request: Request) -> Any:
 
 def machine_of(request: Request, task: Task, position: int) -> Machine:
     """A machine for a task, ready to train."""
-    examples = Examples.of(task.problem, request.X, request.rows, request.norm, task.y, request.cap[task.row], task.row)
+    examples = Examples.of(
+        task.problem, request.X, request.rows, request.norm, task.y, request.cap[task.row], task.row, request.directions
+    )
     algorithm = SOLVERS[request.solver].make(request.settings)
     machine = Machine(task.problem, examples, algorithm, seed=request.seed + position)
     warm = request.start_duals is not None

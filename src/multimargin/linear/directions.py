@@ -1,0 +1,103 @@
+"""The directions along which accelerated weights are held back (core/directions.hpp says why and how).
+
+They are the leading right singular vectors of X, the intercept's feature included, as a sample of the rows shows them.
+Any directions would do: the certificate does not depend on them, only the number of passes does. Flattening the
+squared singular values to 2 % of their sum was best, or within a fifth of it, on the dense sets and formulations tried
+(``benchmarks/directions.py``); with text it is the intercept that matters.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from multimargin import _core
+
+_SAMPLE = 256  # rows
+_SHARE = 0.02  # of the sum of squares, that is left along a direction ...
+_LEAST_RATIO = 1.5  # ... if there is so much more of it
+# Of the work of a stage, what the directions may take: rows of U against non-zeros of X.
+_NONZEROS_PER_WEIGHT = 64
+_NORMS = (1e-100, 1e100)
+_SLAB = 1 << 22  # non-zeros times directions that are multiplied at once
+
+
+def leading_directions(X: Any, rows: _core.Rows, norm: np.ndarray) -> _core.Directions | None:
+    """Directions that hold more than their share of the sum of squares, or None.
+
+    Parameters
+    ----------
+    X : CSR matrix or ndarray
+        What ``rows`` reads, without the intercept.
+    rows : Rows
+    norm : ndarray of shape (n_samples,)
+        Squared norms, the intercept included.
+    """
+    positive = norm[norm > 0]
+    if not len(positive) or positive.min() < _NORMS[0] or positive.max() > _NORMS[1]:
+        return None
+    nonzeros = len(X.data) if hasattr(X, "indptr") else X.size
+    if rows.n_weights * _NONZEROS_PER_WEIGHT > nonzeros:
+        return intercept_direction(rows.n_weights, rows.intercept, float(norm.mean()))
+    sample = _dense_rows(X, np.arange(0, rows.n_rows, max(1, rows.n_rows // _SAMPLE)), rows.intercept)
+    U = _leading(sample)
+    if not U.shape[1]:
+        return None
+    coordinates = _products(rows, U, nonzeros)
+    ratios = _ratios(np.mean(coordinates**2, axis=0) / norm.mean())
+    return _directions(U, ratios, coordinates)
+
+
+def intercept_direction(n_weights: int, intercept: float, mean_norm: float) -> _core.Directions | None:
+    """That of the intercept alone, along which all rows have the same coordinate."""
+    if intercept == 0.0:
+        return None
+    U = np.zeros((n_weights, 1))
+    U[-1] = 1.0
+    return _directions(U, _ratios(np.array([intercept**2 / mean_norm])), np.array([[intercept]]))
+
+
+def _ratios(shares: np.ndarray) -> np.ndarray:
+    return shares / _SHARE
+
+
+def _directions(U: np.ndarray, ratios: np.ndarray, coordinates: np.ndarray) -> _core.Directions | None:
+    kept = ratios > _LEAST_RATIO
+    if not kept.any():
+        return None
+    return _core.Directions(U[:, kept].ravel(), ratios[kept], coordinates[:, kept].ravel())
+
+
+def _leading(sample: np.ndarray) -> np.ndarray:
+    """Right singular vectors of the sample with more than their share."""
+    wide = sample.shape[1] > sample.shape[0]
+    squares, vectors = np.linalg.eigh(sample @ sample.T if wide else sample.T @ sample)
+    leading = squares > _LEAST_RATIO * _SHARE * squares.sum()
+    vectors = vectors[:, leading]
+    return sample.T @ vectors / np.sqrt(squares[leading]) if wide else vectors
+
+
+def _dense_rows(X: Any, which: np.ndarray, intercept: float) -> np.ndarray:
+    """Rows of X and the intercept's feature, in float64."""
+    dense = np.zeros((len(which), X.shape[1] + (intercept != 0.0)))
+    dense[:, X.shape[1] :] = intercept
+    if hasattr(X, "indptr"):
+        for out, i in zip(dense, which, strict=True):
+            entries = slice(X.indptr[i], X.indptr[i + 1])
+            out[X.indices[entries]] = X.data[entries]
+    else:
+        dense[:, : X.shape[1]] = X[which]
+    return dense
+
+
+def _products(rows: _core.Rows, U: np.ndarray, nonzeros: int) -> np.ndarray:
+    """X U, in slabs that leave room for Ctrl-C."""
+    count = U.shape[1]
+    padded = np.zeros((len(U), count if count == 1 else -(-count // 4) * 4))
+    padded[:, :count] = U
+    out = np.empty((rows.n_rows, count))
+    slab = max(1, int(_SLAB * rows.n_rows / max(1, nonzeros * count)))
+    for begin in range(0, rows.n_rows, slab):
+        rows.scores(padded, out[begin : begin + slab], begin)
+    return out
