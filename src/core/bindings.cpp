@@ -219,19 +219,41 @@ NB_MODULE(_core, m) {
   nb::class_<mm::Directions>(m, "Directions", "Directions along which accelerated weights are held back (directions.hpp).")
       .def(
           "__init__",
-          [](mm::Directions *self, In<double> U, In<double> ratios, In<double> coordinates) {
-            const std::size_t count = ratios.shape(0);
-            if (count == 0 || U.shape(0) % count || coordinates.shape(0) % count)
+          [](mm::Directions *self, Index count, In<double> U, In<double> coordinates) {
+            const auto n = static_cast<std::size_t>(count);
+            if (count < 1 || U.shape(0) % n || coordinates.shape(0) < n || coordinates.shape(0) % n)
               throw nb::value_error("directions and coordinates differ in number");
             for (std::size_t i = 0; i < U.shape(0); ++i)
               if (!(std::abs(U.data()[i]) <= 1 + 1e-6)) throw nb::value_error("directions must have unit length");
             for (std::size_t i = 0; i < coordinates.shape(0); ++i)
               if (!std::isfinite(coordinates.data()[i])) throw nb::value_error("coordinates must be finite");
-            new (self) mm::Directions(static_cast<Index>(U.shape(0) / count), copied(U), copied(ratios),
-                                      static_cast<Index>(coordinates.shape(0) / count), copied(coordinates));
+            new (self) mm::Directions(count, copied(U), copied(coordinates));
           },
-          "U"_a, "ratios"_a, "coordinates"_a,
+          "count"_a, "U"_a, "coordinates"_a,
           "U: n_weights x count, orthonormal columns; coordinates: X U of every row, or of one that stands for all; flat.")
+      .def(
+          "with_ratios",
+          [](const mm::Directions &self, In<double> ratios) {
+            if (static_cast<Index>(ratios.shape(0)) != self.count()) throw nb::value_error("a ratio a direction is needed");
+            for (std::size_t t = 0; t < ratios.shape(0); ++t)
+              if (!(ratios.data()[t] >= 1 && ratios.data()[t] <= 1e6))
+                throw nb::value_error("ratios must be between 1 and 1e6");
+            return self.with(copied(ratios));
+          },
+          "ratios"_a, "The same directions, with how much stiffer the metric is along each; at first it is not.")
+      .def(
+          "sums_of_squares",
+          [](const mm::Directions &self, In<std::int64_t> row, In<double> weight) {
+            if (row.shape(0) != weight.shape(0)) throw nb::value_error("row and weight differ in length");
+            std::vector<double> out(static_cast<std::size_t>(self.count()));
+            for (std::size_t e = 0; e < row.shape(0); ++e) {
+              if (!self.has(row.data()[e])) throw nb::index_error("row outside of the coordinates");
+              const double *a = self.coordinates(row.data()[e]);
+              for (std::size_t t = 0; t < out.size(); ++t) out[t] += weight.data()[e] * a[t] * a[t];
+            }
+            return owned_array(std::move(out));
+          },
+          "row"_a, "weight"_a, "Weighted squares of the coordinates of rows, summed by direction.")
       .def_prop_ro("count", &mm::Directions::count)
       .def(
           "curvatures",

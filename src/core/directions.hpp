@@ -12,7 +12,6 @@
 #pragma once
 
 #include <memory>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -22,19 +21,22 @@ namespace mm {
 
 class Directions : public std::enable_shared_from_this<Directions> {
 public:
-  // U: n_weights x count; coordinates: n_rows x count, or 1 x count when all rows have the same.
-  Directions(Index n_weights, std::vector<double> U, std::vector<double> ratios, Index n_rows,
-             std::vector<double> coordinates)
-      : count_(static_cast<Index>(ratios.size())), n_weights_(n_weights), n_rows_(n_rows), U_(std::move(U)),
-        ratios_(std::move(ratios)), coordinates_(std::move(coordinates)) {
-    if (static_cast<Index>(U_.size()) != n_weights * count_ ||
-        static_cast<Index>(coordinates_.size()) != n_rows * count_)
-      throw std::invalid_argument("directions and coordinates differ in number");
-    for (const double ratio : ratios_) {
-      if (!(ratio >= 1 && ratio <= 1e6)) throw std::invalid_argument("ratios must be between 1 and 1e6");
-      held_.push_back(1 - 1 / ratio);
-    }
+  // U: n_weights x count; coordinates: n_rows x count, or 1 x count when all rows have the same. Ratios are 1 at first.
+  Directions(Index count, std::vector<double> U, std::vector<double> coordinates)
+      : count_(count), n_weights_(static_cast<Index>(U.size()) / count),
+        n_rows_(static_cast<Index>(coordinates.size()) / count),
+        U_(std::make_shared<const std::vector<double>>(std::move(U))),
+        coordinates_(std::make_shared<const std::vector<double>>(std::move(coordinates))),
+        ratios_(static_cast<std::size_t>(count), 1.0), held_(static_cast<std::size_t>(count), 0.0) {
     while (first_ < n_weights_ && is_zero(first_)) ++first_;
+  }
+
+  // The same directions with ratios of their own.
+  std::shared_ptr<Directions> with(std::vector<double> ratios) const {
+    const auto copy = std::make_shared<Directions>(*this);
+    for (std::size_t t = 0; t < ratios.size(); ++t) copy->held_[t] = 1 - 1 / ratios[t];
+    copy->ratios_ = std::move(ratios);
+    return copy;
   }
 
   Index count() const { return count_; }
@@ -42,12 +44,13 @@ public:
   bool has(Index row) const { return row >= 0 && (n_rows_ == 1 || row < n_rows_); }
   bool fits(const Rows &rows) const { return n_rows_ == 1 || n_rows_ == rows.n_rows; }
   Index first() const { return first_; } // row of U that is not zero
-  const double *row(Index j) const { return U_.data() + j * count_; }
+  const double *row(Index j) const { return U_->data() + j * count_; }
   double ratio(Index t) const { return ratios_[static_cast<std::size_t>(t)]; }
+  const double *coordinates(Index row) const { return coordinates_->data() + (n_rows_ == 1 ? 0 : row * count_); }
 
   // Rows that are followed by their coordinates.
   Rows followed(Rows rows) const {
-    rows.along = coordinates_.data();
+    rows.along = coordinates_->data();
     rows.held = held_.data();
     rows.n_along = count_;
     rows.along_stride = n_rows_ == 1 ? 0 : count_;
@@ -56,7 +59,7 @@ public:
 
   // ||x||^2 - a' H a of a row.
   double curvature(Index row, double norm) const {
-    const double *a = coordinates_.data() + (n_rows_ == 1 ? 0 : row * count_);
+    const double *a = coordinates(row);
     double curvature = norm;
     for (Index t = 0; t < count_; ++t) curvature -= held_[static_cast<std::size_t>(t)] * a[t] * a[t];
     constexpr double rounding = 1e-9;
@@ -71,8 +74,8 @@ private:
   }
 
   Index count_, n_weights_, n_rows_;
-  std::vector<double> U_, ratios_;
-  std::vector<double> coordinates_, held_;
+  std::shared_ptr<const std::vector<double>> U_, coordinates_;
+  std::vector<double> ratios_, held_;
   Index first_ = 0;
 };
 

@@ -1,4 +1,4 @@
-"""Directions along which accelerated weights are held back: the metric against its formulas, and what it is good for."""
+"""Directions along which accelerated weights are held back: the metric and its formulas, and what it is good for."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from multimargin import LinearSVM, _core
 from multimargin.data.rows import as_rows
 from multimargin.linear import training
-from multimargin.linear.directions import intercept_direction, leading_directions
+from multimargin.linear.directions import held_back, intercept_direction, leading_directions
 from multimargin.linear.machine import Examples
 from multimargin.problems.formulations import formulation as formulation_of
 
@@ -30,19 +30,17 @@ def directions_of(X, intercept=0.0):
 class Held:
     """Weights held back along random directions, and the same by the formulas of core/directions.hpp."""
 
-    def __init__(self, seed, lanes, count, single, policy="crammer_singer", squared=False):
+    def __init__(self, seed, lanes, count, single, policy="crammer_singer"):
         rng = np.random.default_rng(seed)
         self.X, self.y = correlated(n_samples=40, n_features=9, n_classes=max(lanes, 2), seed=seed)
         self.U = np.linalg.qr(rng.normal(size=(9, count)))[0]
         self.ratios = 1 + 20 * rng.random(count)
         self.rows = as_rows(self.X)
         coordinates = self.X @ self.U
-        self.directions = _core.Directions(self.U.ravel(), self.ratios, coordinates.ravel())
-        problem = formulation_of({"one_vs_rest": "one_vs_rest"}.get(policy, policy), "hinge", lanes)
-        everything = np.arange(40)
-        examples = Examples.of(
-            problem, self.X, self.rows, self.rows.squared_norms(), self.y, np.full(40, 0.3), everything, self.directions
-        )
+        self.directions = _core.Directions(count, self.U.ravel(), coordinates.ravel()).with_ratios(self.ratios)
+        problem = formulation_of(policy, "hinge", lanes)
+        norm, cap, everything = self.rows.squared_norms(), np.full(40, 0.3), np.arange(40)
+        examples = Examples.of(problem, self.X, self.rows, norm, self.y, cap, everything)
         self.block = examples.block(problem, not problem.separable, seed)
         self.passes = _core.Passes([self.block])
         self.weights = _core.Weights(9, problem.lanes, single, self.directions)
@@ -137,7 +135,7 @@ def test_wide_sparse_rows_have_that_of_the_intercept_only():
     X = sp.random_array((50, 1000), density=0.01, rng=np.random.default_rng(0), format="csr")
     assert directions_of(X) is None
     assert directions_of(X, intercept=1.0).count == 1
-    assert intercept_direction(10, 1e-3, 1.0) is None  # too small to matter
+    assert intercept_direction(10, 0.0) is None
 
 
 def test_odd_scales_are_left_alone():
@@ -174,25 +172,61 @@ def test_the_scale_of_the_intercept_costs_nothing(scaling):
     assert fitted.converged_
 
 
+def test_they_are_no_stiffer_than_the_loss():
+    directions = intercept_direction(10, 1.0)
+    row, norm = np.arange(1000), np.full(1000, 2.0)
+
+    def ratio_at(C, n_parts=1):
+        held = held_back(directions, row, norm, np.full(1000, C), n_parts)
+        if held is None:
+            return 1.0
+        curvature = held.curvatures(row[:1], norm[:1])[0]  # 2 - (1 - 1 / ratio)
+        return 1 / (curvature - 1)
+
+    assert ratio_at(1e-3) == 1.0
+    assert ratio_at(0.1) == pytest.approx(3.0)
+    assert ratio_at(0.1, n_parts=2) == pytest.approx(2.0)
+    assert ratio_at(1e6) == pytest.approx(25.0)  # half of the squares to a fiftieth of them
+    assert held_back(None, row, norm, norm, 1) is None
+    assert held_back(directions, row[:0], norm[:0], norm[:0], 1) is None
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("formulation", ["crammer_singer", "one_vs_rest", "one_vs_one"])
+@pytest.mark.parametrize("C", [1e-4, 1e-2])
+def test_small_C_does_not_suffer(formulation, loss, C, monkeypatch):
+    X, y = correlated()
+    held = LinearSVM(formulation, loss, C, solver="accelerated_sdm", tol=1e-5).fit(X, y)
+    monkeypatch.setattr(training, "leading_directions", lambda *_: None)
+    free = LinearSVM(formulation, loss, C, solver="accelerated_sdm", tol=1e-5).fit(X, y)
+    assert held.converged_
+    assert held.n_iter_ <= 1.2 * free.n_iter_ + 3
+
+
 def test_bad_directions_are_refused():
-    one, ratio, coordinate = np.array([1.0]), np.array([2.0]), np.ones(1)
+    one = np.ones(1)
     with pytest.raises(ValueError, match="differ in number"):
-        _core.Directions(np.ones(3), np.array([2.0, 2.0]), coordinate)
+        _core.Directions(2, np.ones(3), np.ones(2))
     with pytest.raises(ValueError, match="differ in number"):
-        _core.Directions(one, np.empty(0), coordinate)
+        _core.Directions(0, np.empty(0), np.empty(0))
     with pytest.raises(ValueError, match="unit length"):
-        _core.Directions(np.array([np.nan]), ratio, coordinate)
-    with pytest.raises(ValueError, match="ratios"):
-        _core.Directions(one, np.array([0.5]), coordinate)
+        _core.Directions(1, np.array([np.nan]), one)
     with pytest.raises(ValueError, match="finite"):
-        _core.Directions(one, ratio, np.array([np.inf]))
-    directions = _core.Directions(one, ratio, np.ones(5))
+        _core.Directions(1, one, np.array([np.inf]))
+    directions = _core.Directions(1, one, np.ones(5))
+    for ratio in (0.5, np.nan, np.inf):
+        with pytest.raises(ValueError, match="between 1 and"):
+            directions.with_ratios(np.array([ratio]))
+    with pytest.raises(ValueError, match="a ratio a direction"):
+        directions.with_ratios(np.ones(2))
     with pytest.raises(ValueError, match="other features"):
         _core.Weights(2, 3, False, directions)
     with pytest.raises(IndexError, match="outside"):
-        directions.curvatures(np.array([5]), np.ones(1))
+        directions.curvatures(np.array([5]), one)
+    with pytest.raises(IndexError, match="outside"):
+        directions.sums_of_squares(np.array([-1]), one)
     held = Held(seed=0, lanes=3, count=1, single=False)
-    other = _core.Weights(9, 3, False, _core.Directions(held.U.ravel(), held.ratios, np.ones(7)))
+    other = _core.Weights(9, 3, False, _core.Directions(1, held.U.ravel(), np.ones(7)))
     other.set_kappa(1.0)
     with pytest.raises(ValueError, match="other rows"):
         held.passes.run(

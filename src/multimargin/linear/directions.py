@@ -17,6 +17,8 @@ from multimargin import _core
 _SAMPLE = 256  # rows
 _SHARE = 0.02  # of the sum of squares, that is left along a direction ...
 _LEAST_RATIO = 1.5  # ... if there is so much more of it
+# Of the curvature that the loss may have along a direction, how stiff the metric may be: the outer loop goes by it.
+_OF_LOSS = 0.02
 # Of the work of a stage, what the directions may take: rows of U against non-zeros of X.
 _NONZEROS_PER_WEIGHT = 64
 _NORMS = (1e-100, 1e100)
@@ -39,34 +41,42 @@ def leading_directions(X: Any, rows: _core.Rows, norm: np.ndarray) -> _core.Dire
         return None
     nonzeros = len(X.data) if hasattr(X, "indptr") else X.size
     if rows.n_weights * _NONZEROS_PER_WEIGHT > nonzeros:
-        return intercept_direction(rows.n_weights, rows.intercept, float(norm.mean()))
+        return intercept_direction(rows.n_weights, rows.intercept)
     sample = _dense_rows(X, np.arange(0, rows.n_rows, max(1, rows.n_rows // _SAMPLE)), rows.intercept)
     U = _leading(sample)
     if not U.shape[1]:
         return None
-    coordinates = _products(rows, U, nonzeros)
-    ratios = _ratios(np.mean(coordinates**2, axis=0) / norm.mean())
-    return _directions(U, ratios, coordinates)
+    return _core.Directions(U.shape[1], U.ravel(), _products(rows, U, nonzeros).ravel())
 
 
-def intercept_direction(n_weights: int, intercept: float, mean_norm: float) -> _core.Directions | None:
+def intercept_direction(n_weights: int, intercept: float) -> _core.Directions | None:
     """That of the intercept alone, along which all rows have the same coordinate."""
     if intercept == 0.0:
         return None
-    U = np.zeros((n_weights, 1))
+    U = np.zeros(n_weights)
     U[-1] = 1.0
-    return _directions(U, _ratios(np.array([intercept**2 / mean_norm])), np.array([[intercept]]))
+    return _core.Directions(1, U, np.array([intercept]))
 
 
-def _ratios(shares: np.ndarray) -> np.ndarray:
-    return shares / _SHARE
+def held_back(
+    directions: _core.Directions | None, row: np.ndarray, norm: np.ndarray, cap: np.ndarray, n_parts: int
+) -> _core.Directions | None:
+    """The directions, as stiff as the examples of a machine allow; None if that is not worth it.
 
-
-def _directions(U: np.ndarray, ratios: np.ndarray, coordinates: np.ndarray) -> _core.Directions | None:
-    kept = ratios > _LEAST_RATIO
-    if not kept.any():
+    Parameters
+    ----------
+    directions : Directions or None
+    row, norm, cap : ndarray of shape (n_examples,)
+        Rows of X, their squared norms and C_i.
+    n_parts : int
+        Separable lanes, of which an example usually has a loss in one.
+    """
+    if directions is None or not len(row):
         return None
-    return _core.Directions(U[:, kept].ravel(), ratios[kept], coordinates[:, kept].ravel())
+    shares = directions.sums_of_squares(row, np.ones(len(row))) / norm.sum()
+    of_loss = directions.sums_of_squares(row, cap) / n_parts
+    ratios = np.minimum(shares / _SHARE, 1 + _OF_LOSS * of_loss)
+    return directions.with_ratios(np.maximum(ratios, 1.0)) if ratios.max() > _LEAST_RATIO else None
 
 
 def _leading(sample: np.ndarray) -> np.ndarray:

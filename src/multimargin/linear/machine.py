@@ -15,6 +15,7 @@ import numpy as np
 
 from multimargin import _core
 from multimargin.data.csr import Csr
+from multimargin.linear.directions import held_back
 from multimargin.linear.state import State, attributes, number, part, prefixed, set_attributes
 from multimargin.problems.formulations import Formulation
 
@@ -143,7 +144,9 @@ class Examples:
         learns = (norm > 0) & (cap > 0)
         constant = problem.loss_of_zero_row * float(cap[(norm == 0) & (cap > 0)].sum())
         label = problem.lane_labels(y)
-        return cls(X, rows, row[learns], label[learns], cap[learns], norm[learns], constant, directions)
+        row, label, cap, norm = row[learns], label[learns], cap[learns], norm[learns]
+        held = held_back(directions, row, norm, cap, problem.n_parts)
+        return cls(X, rows, row, label, cap, norm, constant, held)
 
 
 @dataclass

@@ -20,7 +20,7 @@ import numpy as np
 from multimargin import _core
 from multimargin.data.blocks import BlockStore
 from multimargin.data.rows import as_rows
-from multimargin.linear.directions import intercept_direction
+from multimargin.linear.directions import held_back, intercept_direction
 from multimargin.linear.machine import Examples
 from multimargin.problems.formulations import Formulation
 
@@ -76,10 +76,13 @@ class StoredExamples:
                 per_row = stored.store.entries[block].nonzeros / here.rows.n_rows or here.rows.n_features
                 self._cost += here.n * problem.lanes * per_row
         self.norm_range = (smallest, largest)
-        self.directions = intercept_direction(stored.n_weights, stored.intercept, norms / self.n) if self.n else None
-        if self.directions is not None:  # the same for all rows
-            norm = np.array([norms / self.n])
-            curvature -= caps * float((norm - self.directions.curvatures(np.array([0]), norm))[0])
+        self.directions = None
+        if self.n:  # a row that stands for all
+            row, norm, cap = np.array([0]), np.array([norms / self.n]), np.array([caps])
+            directions = intercept_direction(stored.n_weights, stored.intercept)
+            self.directions = held_back(directions, row, norm, cap, problem.n_parts)
+            if self.directions is not None:
+                curvature -= caps * float((norm - self.directions.curvatures(row, norm))[0])
         self.mean_curvature = curvature / max(self.n, 1)
 
     def schedule(self, problem: Formulation, lists: bool, seed: int) -> tuple[DiskBlocks, Tours]:
