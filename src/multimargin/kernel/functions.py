@@ -30,6 +30,7 @@ import scipy.sparse as sp
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
 USE_GAMMA = ("rbf", "poly", "sigmoid")
 
+_SAME_ROW = 16  # squared distances below so many units of rounding of the squared norms are zero
 _ROWS_OF_A_CALL = 64  # rows of which a callable is asked for all values, for the sake of their diagonal
 _VARIANCE_BYTES = 1 << 24
 # A multiply-add of a product of two sparse matrices costs as much as this many of a sparse with a dense one.
@@ -124,9 +125,12 @@ class Kernel:
             x_norms = squared_norms(X) if x_norms is None else x_norms
             y_norms = squared_norms(Y) if y_norms is None else y_norms
             values *= -2.0
-            values += x_norms.astype(values.dtype)[:, None]
-            values += y_norms.astype(values.dtype)
-            np.maximum(values, 0.0, out=values)  # a distance of zero may be less by rounding
+            x_norms, y_norms = x_norms.astype(values.dtype), y_norms.astype(values.dtype)
+            values += x_norms[:, None]
+            values += y_norms
+            # As the core does: a distance within the rounding of what it is the difference of is none.
+            share = _SAME_ROW * np.finfo(values.dtype).eps
+            np.copyto(values, 0.0, where=values < np.add.outer(share * x_norms, share * y_norms))
             values *= -self.gamma
             return np.exp(values, out=values)
 
