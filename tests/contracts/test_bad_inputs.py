@@ -220,7 +220,7 @@ OF_FILES = [
     (lambda: text(b"1 99999999999999999999:1\n"), SvmlightFormatError, "line 1", "more than 18 digits"),
     (lambda: write_svmlight(X, y, "out.svm"), TypeError, "write_svmlight(path, X, y): the path comes first", "ndarray"),
     (lambda: write_svmlight("out.svm", X, y[:3]), ValueError, "y"),
-    (lambda: write_svmlight("out.svm", but(X, 17, 2, np.nan), y), ValueError, "X", "17"),
+    (lambda: write_svmlight("out.svm", but(X, 17, 2, np.nan), y), ValueError, "row 17", "value that is not finite"),
     (lambda: write_svmlight("no/out.svm", X, y), FileNotFoundError, "no is not a folder; make it first"),
     (lambda: write_svmlight("folder", X, y), IsADirectoryError, "folder is a folder; give the name of a file"),
     (lambda: save(LinearSVM(), "model"), NotFittedError, "LinearSVM is not fitted", "before fit"),
@@ -244,7 +244,7 @@ OF_FILES = [
     (lambda: store(), ValueError, "no rows"),
     (lambda: store((X, y[:3])), ValueError, "150", "3"),
     (lambda: store((X, y), (X[:, :3], y)), ValueError, "3", "4", "features"),
-    (lambda: store((but(X, 17, 2, np.nan), y)), ValueError, "row 17", "finite"),
+    (lambda: store((but(X, 17, 2, np.nan), y)), ValueError, "chunk 0: X holds NaN", "row 17, column 2"),
     (lambda: LinearSVM().fit(store((X, y)), y), ValueError, "fit(store) takes no y"),
     (lambda: LinearSVM("dag").fit(store((X, y))), ValueError, "formulation='dag'", "store of blocks", "one_vs_rest"),
     (lambda: KernelSVM().fit(store((X, y)), y), TypeError, "KernelSVM does not take a store", "LinearSVM takes one"),
@@ -265,7 +265,7 @@ COMMANDS = [
     ("train data.svm model --max-iter -1", 2, "at least 1, got -1"),
     ("train data model", 1, "data"),
     ("predict data.svm data.svm -", 1, "data.svm"),
-    ("predict missing.svm model -", 1, "missing"),
+    ("predict data.svm missing -", 1, "missing: there is no such model file"),
     ("convert data.svm out.onnx", 1, "data.svm"),
 ]
 
@@ -322,7 +322,7 @@ TAKEN = {
     "objects": ROWS.astype(object),
     "Fortran order": np.asfortranarray(ROWS),
     "lists": ROWS.tolist(),
-    "a frame of mixed numbers": pd.DataFrame(ROWS).assign(flag=LABELS == 1, count=LABELS.astype(np.int8)),
+    "a frame of mixed numbers": pd.DataFrame(ROWS, columns=[*"abcd"]).assign(flag=LABELS == 1, count=LABELS.astype(np.int8)),
 }
 
 

@@ -156,11 +156,18 @@ def resolve_gamma(gamma: float | str, X: Any, weight: np.ndarray | None = None) 
         return 1.0 / X.shape[1]
     if gamma == "scale":
         variance = _variance(X, np.ones(X.shape[0]) if weight is None else weight / weight.max())
-        scale = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+        if variance == 0 and _is_constant(X if weight is None else X[weight > 0]):
+            return 1.0
+        scale = 1.0 / (X.shape[1] * variance) if variance > 0 else np.inf
         if not np.isfinite(scale):
             raise ValueError(f"gamma='scale' overflows, as the variance of X is {variance:g}: scale the features up")
         return scale
     return float(gamma)
+
+
+def _is_constant(X: Any) -> bool:
+    """Whether all entries are the same."""
+    return bool(X.min() == X.max())
 
 
 def squared_norms(X: Any) -> np.ndarray:
