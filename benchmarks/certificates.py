@@ -6,9 +6,10 @@ Random small problems (formulation, loss, solver, C, weights, intercept, toleran
 ``intercept_`` and ``dual_coef_`` alone both objectives are computed again in exact fractions (recomputed.py); kernel
 values are exact, too: those of the linear and polynomial kernels, and matrices of numbers ("precomputed").
 
-An objective agrees if it differs by at most 1e-6 of the primal objective, a relative gap if it does by 1e-6. The exact
-dual of ``dual_coef_`` may also be above what was said (duals after the certificate): "better". Clarabel's optimum must
-lie between the two objectives, to 1e-6 of the primal one. It needs the extra "test", and the repository's tests.
+An objective agrees if it differs by at most 1e-6 of the primal objective, a relative gap if it does by 1e-6. Kernel
+machines hold their kernel values in float32 where ``tol`` is 1e-5 or more, and vouch for a quarter of ``tol``: they have
+a column of their own, in which that is what agrees means. Clarabel's optimum must lie between the two exact objectives,
+to 1e-6 of the primal one. It needs the extra "test", and the repository's tests.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def problem(number: int, seed: int) -> Problem:
         X[-2:] = X[0], 0 * X[0]
     weight = np.ones(n) if rng.random() < 0.5 else rng.choice([0.0, 0.5, 1.0, 3.0], size=n)
     weight[:k] = 1.0
-    shared = dict(C=float(10.0 ** rng.uniform(-3, 3)), tol=float(10.0 ** -rng.integers(2, 7)), max_iter=3000)
+    shared = dict(C=float(10.0 ** rng.uniform(-3, 3)), tol=float(10.0 ** -rng.integers(2, 8)), max_iter=3000)
     shared |= dict(fit_intercept=bool(rng.random() < 0.7), random_state=number)
     if rng.random() < 2 / 3:
         formulation, loss, solver, _ = LINEAR[rng.integers(len(LINEAR))]
@@ -113,6 +114,13 @@ def of_clarabel(one: Problem, K: np.ndarray | None) -> float:
         return np.nan
 
 
+def kind(model: Any) -> str:
+    """Which column it is counted in."""
+    if isinstance(model, LinearSVM):
+        return "LinearSVM"
+    return "KernelSVM, float32" if model.tol >= 1e-5 else "KernelSVM, float64"
+
+
 def verdicts(one: Problem) -> dict[str, bool]:
     """What agrees. Trains the model."""
     with warnings.catch_warnings():
@@ -121,16 +129,16 @@ def verdicts(one: Problem) -> dict[str, bool]:
     model = one.model
     found, K = exact(one)
     primal, dual = float(sum(found.primal)), float(sum(found.dual))
-    unit = AGREES * max(abs(primal), np.finfo(float).tiny)
+    allowed = max(AGREES, model.tol / 4) if kind(model) == "KernelSVM, float32" else AGREES
+    unit, exactly = (share * max(abs(primal), np.finfo(float).tiny) for share in (allowed, AGREES))
     best = of_clarabel(one, K)
     return {
         "feasible": found.excess <= 1e-9,
         "primal": abs(primal - model.primal_objective_) <= unit,
         "dual": abs(dual - model.dual_objective_) <= unit,
-        "gap": abs(found.gap - model.dual_gap_) <= AGREES,
-        "gap as said or better": found.gap <= model.dual_gap_ + AGREES,
-        "converged is true": not model.converged_ or found.worst_gap <= model.tol + AGREES,
-        "Clarabel's optimum between": np.isnan(best) or dual - unit <= best <= primal + unit,
+        "gap": abs(found.gap - model.dual_gap_) <= allowed,
+        "converged is true": not model.converged_ or found.worst_gap <= model.tol + allowed,
+        "Clarabel's optimum between": np.isnan(best) or dual - exactly <= best <= primal + exactly,
         "Clarabel found one": not np.isnan(best),
     }
 
@@ -143,11 +151,11 @@ def main() -> None:
     parser.add_argument("--problem", type=int, help="only this one, in full")
     args = parser.parse_args()
     numbers = range(args.problems) if args.problem is None else [args.problem]
-    counts: dict[str, Counter] = {"LinearSVM": Counter(), "KernelSVM": Counter()}
+    counts = {name: Counter() for name in ("LinearSVM", "KernelSVM, float64", "KernelSVM, float32")}
     for number in numbers:
         one = problem(number, args.seed)
         found = verdicts(one)
-        of = counts[type(one.model).__name__]
+        of = counts[kind(one.model)]
         of["problems"] += 1
         of["converged"] += one.model.converged_
         of.update({name: bool(good) for name, good in found.items()})
@@ -158,10 +166,11 @@ def main() -> None:
                   f"{one.model.dual_objective_:.9g}, are {float(sum(again.primal)):.9g} and "
                   f"{float(sum(again.dual)):.9g}, excess {again.excess:.2g}".replace("\n", " "), flush=True)  # fmt: skip
     names = list(dict.fromkeys(name for of in counts.values() for name in of))
-    print(f"{'':28}{'LinearSVM':>12}{'KernelSVM':>12}")
+    print(f"{'':28}" + "".join(f"{name:>20}" for name in counts))
     for name in names:
-        print(f"{name:28}" + "".join(f"{of[name]:12}" for of in counts.values()))
-    sys.exit(any(of[name] < of["problems"] for of in counts.values() for name in ("feasible", "primal", "gap")))
+        print(f"{name:28}" + "".join(f"{of[name]:20}" for of in counts.values()))
+    must = ("feasible", "primal", "converged is true", "Clarabel's optimum between")
+    sys.exit(any(of[name] < of["problems"] for of in counts.values() for name in must))
 
 
 if __name__ == "__main__":
