@@ -1,15 +1,15 @@
 """Certificates checked by other means: exact fractions, and Clarabel, an interior point solver.
 
-    python benchmarks/certificates.py --problems 2000 [--seed 0] [--problem 17]
+    PYTHONPATH=. python benchmarks/certificates.py --problems 2000 [--seed 0] [--problem 17]
 
 Random small problems (formulation, loss, solver, C, weights, intercept, tolerance, kernel) are trained. From ``coef_``,
 ``intercept_`` and ``dual_coef_`` alone both objectives are computed again in exact fractions (recomputed.py); kernel
 values are exact, too: those of the linear and polynomial kernels, and matrices of numbers ("precomputed").
 
 An objective agrees if it differs by at most 1e-6 of the primal objective, a relative gap if it does by 1e-6. Kernel
-machines hold their kernel values in float32 where ``tol`` is 1e-5 or more, and vouch for a quarter of ``tol``: they have
-a column of their own, in which that is what agrees means. Clarabel's optimum must lie between the two exact objectives,
-to 1e-6 of the primal one. It needs the extra "test", and the repository's tests.
+machines hold their kernel values in float32 where ``tol`` is 1e-5 or more, and vouch for a quarter of ``tol``: they
+have a column of their own, in which that is what "agrees" means. Clarabel's optimum must lie between the two exact
+objectives, to 1e-6 of the primal one. It needs the extra "test", and the repository's tests.
 """
 
 from __future__ import annotations
@@ -19,16 +19,12 @@ import sys
 import warnings
 from collections import Counter
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-
-for folder in (Path(__file__).parent, Path(__file__).parents[1]):
-    sys.path.insert(0, str(folder))
 from grid_cells import LINEAR
 from recomputed import JOINT, Objectives, fractions, kernel_objectives, linear_objectives, parts
+from sklearn.exceptions import ConvergenceWarning
 
 from multimargin import KernelSVM, LinearSVM
 from multimargin.problems.formulations import FORMULATIONS
@@ -162,9 +158,12 @@ def main() -> None:
         wrong = [name for name, good in found.items() if not good and name != "Clarabel found one"]
         if wrong or args.problem is not None:
             again, _ = exact(one)
-            print(f"problem {number}: {one.model}: not {', '.join(wrong)}: said {one.model.primal_objective_:.9g} and "
-                  f"{one.model.dual_objective_:.9g}, are {float(sum(again.primal)):.9g} and "
-                  f"{float(sum(again.dual)):.9g}, excess {again.excess:.2g}".replace("\n", " "), flush=True)  # fmt: skip
+            model = " ".join(str(one.model).split())
+            said, are = (one.model.primal_objective_, one.model.dual_objective_), (sum(again.primal), sum(again.dual))
+            print(f"problem {number}: {model}: not {', '.join(wrong)}: excess {again.excess:.2g}", flush=True)
+            print(
+                *("  {} {:.9g} and {:.9g}".format(word, *map(float, o)) for word, o in (("said", said), ("are", are)))
+            )
     names = list(dict.fromkeys(name for of in counts.values() for name in of))
     print(f"{'':28}" + "".join(f"{name:>20}" for name in counts))
     for name in names:

@@ -33,11 +33,9 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
-
-sys.path.insert(0, str(Path(__file__).parent))
 from grid_cells import N_CELLS, Cell, cell, sampled
 from recomputed import kernel_matrix, kernel_objectives, linear_objectives, long_doubles
+from sklearn.exceptions import ConvergenceWarning
 
 import multimargin
 
@@ -65,7 +63,7 @@ def ended(one: Cell) -> tuple[str, str]:
             labels = model.predict(shown)
         except ValueError as error:
             return ("refused" if re.search(ADVICE, str(error)) else "unclear error"), str(error)
-        except Exception as error:  # noqa: BLE001  every other one is a failure of the package
+        except Exception as error:  # every other one is a failure of the package
             return "wrong error", f"{type(error).__name__}: {error}"
     outputs.append(np.array([model.primal_objective_, model.dual_objective_, model.dual_gap_, model.worst_gap_]))
     if one.family != "kernel":

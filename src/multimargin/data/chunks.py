@@ -140,7 +140,8 @@ def checked(X: Any, y: Any, weight: Any, begin: list[int], name: str, dtype: np.
     if not all_finite(X.data if sp.issparse(X) else X):
         row, column, _ = where_not_finite(X) or (0, 0, 0.0)
         raise ValueError(
-            f"{name}: X holds NaN, infinity or a value too large for {wanted}; the first is in row {row}, column {column}"
+            f"{name}: X holds NaN, infinity or a value too large for {wanted}; the first is in row {row}, "
+            f"column {column}"
         )
     return Chunk(X, y, weight, begin, name)
 

@@ -1,4 +1,4 @@
-"""Parameters by the names that they have elsewhere: a constructor says what is meant by a name that it does not have."""
+"""Parameters by the names that they have elsewhere: constructors say what is meant by names that they do not have."""
 
 from __future__ import annotations
 
