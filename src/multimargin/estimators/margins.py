@@ -18,6 +18,7 @@ from multimargin.problems.formulations import PAIRWISE, n_lanes
 from multimargin.problems.range import SMALLEST_C, SMALLEST_OBJECTIVE
 from multimargin.reductions.pairwise import rounds_of_elimination, rounds_with_confidence, votes_with_confidence
 
+MOST_MACHINES = 5_000_000  # of pairs of classes: those of about 3,000 classes
 # Attributes that only fit can set.
 CERTIFIED = (
     "dual_coef_",
@@ -99,6 +100,12 @@ class Margins:
         classes, encoded = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(f"{self._name} needs at least 2 classes; y has only one class, {classes[0]}")
+        machines = n_lanes(self.formulation, len(classes))
+        if self.formulation in PAIRWISE and machines > MOST_MACHINES:
+            raise ValueError(
+                f"formulation={self.formulation!r} of {len(classes)} classes is {machines} machines, and "
+                f"{MOST_MACHINES} are the most; use 'crammer_singer', 'weston_watkins' or 'one_vs_rest'"
+            )
         return classes, encoded
 
     def _caps(self, encoded, weight, counts=None) -> np.ndarray:
