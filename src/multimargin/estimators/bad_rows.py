@@ -26,7 +26,7 @@ def check_labels(y: np.ndarray) -> None:
     """Refuse labels that are missing, or of kinds that have no order among each other."""
     if y.dtype != object:
         return
-    missing = np.flatnonzero([label is None or label != label for label in y])
+    missing = np.flatnonzero([label is None or type(label).__name__ == "NAType" or label != label for label in y])
     if len(missing):
         raise ValueError(f"y has no label (None or NaN) in row {missing[0]}: leave out rows without one")
     kinds = {"strings" if isinstance(label, str) else type(label).__name__ for label in y}

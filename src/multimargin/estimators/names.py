@@ -6,7 +6,9 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, signature
-from typing import Any
+from typing import Any, TypeVar, cast
+
+Init = TypeVar("Init", bound=Callable[..., None])
 
 _FOR_KERNELS = "that is a parameter of KernelSVM"
 # What the names of scikit-learn, LIBLINEAR and LIBSVM are here.
@@ -36,7 +38,7 @@ _ELSEWHERE = {
 }
 
 
-def knows_other_names(init: Callable[..., None]) -> Callable[..., None]:
+def knows_other_names(init: Init) -> Init:
     """A constructor that names the class and what is meant when it is given a parameter that it does not have."""
     parameters_of = list(signature(init).parameters.values())[1:]
     known = [parameter.name for parameter in parameters_of]
@@ -56,4 +58,4 @@ def knows_other_names(init: Callable[..., None]) -> Callable[..., None]:
                 raise TypeError(f"{type(self).__name__} has no parameter {name!r}: {advice}")
         init(self, *args, **parameters)
 
-    return checked
+    return cast(Init, checked)

@@ -31,6 +31,7 @@ KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
 USE_GAMMA = ("rbf", "poly", "sigmoid")
 
 _SAME_ROW = 16  # squared distances below so many units of rounding of the squared norms are zero
+_SEEN = 1e-9  # by which such a distance must change a value for that to be worth a pass
 _ROWS_OF_A_CALL = 64  # rows of which a callable is asked for all values, for the sake of their diagonal
 _VARIANCE_BYTES = 1 << 24
 # A multiply-add of a product of two sparse matrices costs as much as this many of a sparse with a dense one.
@@ -130,7 +131,9 @@ class Kernel:
             values += y_norms
             # As the core does: a distance within the rounding of what it is the difference of is none.
             share = _SAME_ROW * np.finfo(values.dtype).eps
-            np.copyto(values, 0.0, where=values < np.add.outer(share * x_norms, share * y_norms))
+            if self.gamma * share * (x_norms.max(initial=0.0) + y_norms.max(initial=0.0)) > _SEEN:
+                np.copyto(values, 0.0, where=values < np.add.outer(share * x_norms, share * y_norms))
+            np.maximum(values, 0.0, out=values)
             values *= -self.gamma
             return np.exp(values, out=values)
 
