@@ -31,7 +31,7 @@ KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
 USE_GAMMA = ("rbf", "poly", "sigmoid")
 
 _SAME_ROW = 16  # squared distances below so many units of rounding of the squared norms are zero
-_SEEN = 1e-9  # by which such a distance must change a value for that to be worth a pass
+_SEEN = 1e-4  # by which such a distance must change a value for that to be worth a pass
 _ROWS_OF_A_CALL = 64  # rows of which a callable is asked for all values, for the sake of their diagonal
 _VARIANCE_BYTES = 1 << 24
 # A multiply-add of a product of two sparse matrices costs as much as this many of a sparse with a dense one.
