@@ -1,10 +1,15 @@
 // From inner products to kernel values, in vectors.
 #pragma once
 
+#include <limits>
+
 #include "exponential.hpp"
 #include "kernels.hpp"
 
 namespace mm::MM_ISA {
+
+// Squared distances below this share of the squared norms are rounding.
+template <class T> constexpr T kSameRow = 16 * std::numeric_limits<T>::epsilon();
 
 template <class T>
 void kernel_values(const T *product, const T *norm, T own, Index n, const KernelFunction &f, T *out) {
@@ -26,7 +31,11 @@ void kernel_values(const T *product, const T *norm, T own, Index n, const Kernel
     each([&](V p, V) { return p + bias; });
     break;
   case KernelFunction::Kind::rbf:
-    each([&](V p, V q) { return exp_of_negative(gamma * ((p + p) - (q + own))) + bias; });
+    each([&](V p, V q) { // a distance within the rounding of what it is the difference of is none: else, where gamma
+                         // is large, a row would be far from itself
+      const V norms = q + own, negative = (p + p) - norms;
+      return exp_of_negative(negative > -kSameRow<T> * norms ? V{} : gamma * negative) + bias;
+    });
     break;
   case KernelFunction::Kind::poly:
     each([&](V p, V) {

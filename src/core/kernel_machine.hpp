@@ -27,7 +27,7 @@ struct Round {
       worst_gap = std::numeric_limits<double>::infinity();
       stuck = true;
     } else {
-      worst_gap = std::max(worst_gap, gap / std::max(std::abs(of_primal), 1e-300));
+      worst_gap = std::max(worst_gap, gap / std::max(std::abs(of_primal), std::numeric_limits<double>::min()));
     }
   }
 };

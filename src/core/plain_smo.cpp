@@ -14,6 +14,12 @@ constexpr double kSingleRow = 4;
 constexpr double kCertificateShare = 20; // steps take this many times the work of the certificates
 
 std::size_t padded_size(std::size_t n) { return (n + 3) / 4 * 4; }
+
+// A dual after a change. One that meets its bound is set to it exactly: it then counts as bound.
+double moved(const BinaryBounds &bounds, const std::vector<double> &a, std::size_t i, double change) {
+  const double bound = change > 0 ? bounds.upper[i] : bounds.lower[i];
+  return change == bound - a[i] ? bound : a[i] + change;
+}
 } // namespace
 
 template <class T>
@@ -159,12 +165,11 @@ template <class T> const T *PlainSmo<T>::row(Index t, std::vector<T> &buffer) {
   return buffer.data();
 }
 
-// A dual that meets its bound is set to it exactly: it then counts as bound.
 template <class T> void PlainSmo<T>::move(Index t, double change) {
   const std::size_t i = static_cast<std::size_t>(play_[static_cast<std::size_t>(t)]);
-  n_changed_ += a_[i] == scored_[i];
-  const double bound = change > 0 ? bounds_.upper[i] : bounds_.lower[i];
-  a_[i] = change == bound - a_[i] ? bound : a_[i] + change;
+  const bool was_scored = a_[i] == scored_[i];
+  a_[i] = moved(bounds_, a_, i, change);
+  n_changed_ += was_scored && a_[i] != scored_[i];
   note_state(t);
   ++visited_;
 }
@@ -188,13 +193,14 @@ template <class T> bool PlainSmo<T>::step() {
     const double wanted = (value - level_[second]) / std::max(curved, kLeastCurvature);
     const double change = std::min({wanted, rise, a_[j] - bounds_.lower[j]});
     if (!(change > 0)) return false;
+    if (moved(bounds_, a_, i, change) == a_[i] && moved(bounds_, a_, j, -change) == a_[j]) return false; // rounding
     const T *const Kj = row(choice.at, second_row_);
     move(next_, change);
     move(choice.at, -change);
     choice = pull(Ki, Kj, change);
   } else {
     const double change = std::clamp(value / own, -fall, rise);
-    if (change == 0) return false;
+    if (moved(bounds_, a_, i, change) == a_[i]) return false;
     move(next_, change);
     choice = pull(Ki, nullptr, change);
     levels_ = {choice.top, choice.low};

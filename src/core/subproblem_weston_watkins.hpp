@@ -31,13 +31,14 @@ template <bool Squared> struct WestonWatkins {
   static void dual(const double *a, const Example &e, double *parts) {
     parts[0] -= a[e.label];
     if (!Squared) return;
+    const double inverse = 1 / (4 * e.cap); // by which a dual is divided before it is squared: its square may be zero
     Double4 sum = {};
     for (Index m = 0; m < e.lanes; m += 4) {
       const Double4 v = load<Double4>(a + m);
-      sum += v * v;
+      sum += v * (v * inverse);
     }
     const double own = a[e.label];
-    parts[0] += (horizontal_sum(sum) - own * own) / (4 * e.cap);
+    parts[0] += horizontal_sum(sum) - own * (own * inverse);
   }
 
   static Solved solve(double *s, const double *a, double *next, const Example &e, double threshold) {

@@ -244,7 +244,7 @@ def test_norms_that_overflow_are_refused_with_advice(convert):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("exponent", [150, 100, 30, -30, -100, -200])
+@pytest.mark.parametrize("exponent", [140, 100, 30, -30, -100, -200])
 @pytest.mark.parametrize("solver", ["auto", "sdm", "accelerated_sdm", "newton"])
 def test_extreme_features_give_finite_models(solver, exponent):
     model = LinearSVM(solver=solver, max_iter=30).fit(X * 10.0**exponent, y)

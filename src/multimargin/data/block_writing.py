@@ -80,6 +80,8 @@ def write_blocks(
     ValueError
         As the readers of the files say it, or if chunks do not fit together.
     """
+    if not isinstance(path, str | bytes | os.PathLike):
+        raise TypeError(f"write_blocks(path, source): the path of the store comes first, got {type(path).__name__}")
     target = Path(os.fsdecode(path))
     _check(target, block_mb, dtype, n_features, zero_based)
     kind = None if dtype is None else np.dtype(dtype)

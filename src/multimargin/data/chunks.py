@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from multimargin.data.npz import read_npz
-from multimargin.data.rows import canonical, check_sparse
+from multimargin.data.rows import canonical, check_sparse, where_not_finite
 from multimargin.data.svmlight_stream import Place, stream_svmlight
 from multimargin.data.table_stream import stream_table
 from multimargin.data.tables import is_table, suffix_of
@@ -138,7 +138,11 @@ def checked(X: Any, y: Any, weight: Any, begin: list[int], name: str, dtype: np.
         if not (np.isfinite(weight).all() and (weight >= 0).all()):
             raise ValueError(f"{name}: weights must be finite and not negative")
     if not all_finite(X.data if sp.issparse(X) else X):
-        raise ValueError(f"{name}: X holds NaN, infinity or a value too large for {wanted}")
+        row, column, _ = where_not_finite(X) or (0, 0, 0.0)
+        raise ValueError(
+            f"{name}: X holds NaN, infinity or a value too large for {wanted}; the first is in row {row}, "
+            f"column {column}"
+        )
     return Chunk(X, y, weight, begin, name)
 
 

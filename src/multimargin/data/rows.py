@@ -61,6 +61,25 @@ def as_rows(X: Any, intercept: float = 0.0, *, many_passes: bool = False, only_s
     return _core.Rows.dense(X, intercept)
 
 
+def has_features(X: Any) -> bool:
+    """Whether any entry, of CSR or dense rows, is not zero."""
+    return bool(np.any(X.data if hasattr(X, "indptr") else X))
+
+
+def where_not_finite(X: Any) -> tuple[int, int, float] | None:
+    """Row, column and value of the first entry, of CSR or dense rows, that is not a finite number."""
+    values = X.data if hasattr(X, "indptr") else X
+    bad = np.flatnonzero(~np.isfinite(values.ravel()))
+    if not len(bad):
+        return None
+    at = int(bad[0])
+    if hasattr(X, "indptr"):
+        row, column = int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
+    else:
+        row, column = divmod(at, X.shape[1])
+    return row, column, float(values.ravel()[at])
+
+
 def checked(X: Any, n_features: int | None = None) -> Any:
     """X as finite numbers of float32 or float64, CSR or dense, with the right number of columns if that is known."""
     sparse = hasattr(X, "tocsr")
@@ -74,14 +93,9 @@ def checked(X: Any, n_features: int | None = None) -> Any:
         raise ValueError(f"X has the shape {X.shape}, but the model expects {expected}")
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
-    values = X.data if sparse else X
-    if not np.isfinite(values).all():
-        at = int(np.flatnonzero(~np.isfinite(values.ravel()))[0])
-        if sparse:
-            row, column = int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
-        else:
-            row, column = divmod(at, X.shape[1])
-        raise ValueError(f"X holds {values.ravel()[at]}, which is not finite, in row {row}, column {column}")
+    if not np.isfinite(X.data if sparse else X).all():
+        row, column, value = where_not_finite(X) or (0, 0, np.nan)
+        raise ValueError(f"X holds {value}, which is not finite, in row {row}, column {column}")
     return X
 
 

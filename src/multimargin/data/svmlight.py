@@ -162,6 +162,8 @@ def write_svmlight(
     -1 2:1
     <BLANKLINE>
     """
+    if not isinstance(path, str | bytes | os.PathLike):
+        raise TypeError(f"write_svmlight(path, X, y): the path comes first, got {type(path).__name__}")
     X = _matrix(X)
     labels = _column("y", y, X.shape[0], np.float64)
     query_ids = np.empty(0, np.int64) if query_id is None else _column("query_id", query_id, X.shape[0], np.int64)

@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from multimargin.data.blocks import BlockStore
 from multimargin.data.rows import check_sparse
+from multimargin.estimators.bad_rows import check_labels, check_path, explained
 from multimargin.estimators.calibration import log_probabilities, probabilities
 from multimargin.estimators.callbacks import CallbackSupport, observed, with_callbacks
 from multimargin.estimators.identity import identity
@@ -76,6 +77,7 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         """What was asked for, what came of it, and whether an interrupt cut it short."""
         self._check()
         X, y = self._validated(X, y, reset=True)
+        check_labels(y)
         check_classification_targets(y)
         previous_classes = getattr(self, "classes_", None)
         self.classes_, encoded = self._encoded(y)
@@ -123,15 +125,25 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
                 f"{type(self).__name__} does not take a store of blocks here, only arrays and sparse matrices; "
                 "LinearSVM takes one in fit, decision_function, predict and score"
             )
+        check_path(X)
         if sp.issparse(X):
             check_sparse(X)
         options: dict[str, Any] = dict(
             accept_sparse=accept_sparse, dtype=[np.float64, np.float32], order="C", reset=reset
         )
-        return validate_data(self, X, y, **options)
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # sums over X, to see whether it is finite
+                return validate_data(self, X, y, **options)
+        except (ValueError, OverflowError) as error:
+            raise explained(error, X, y) from None
 
     def _weights_of_rows(self, X, sample_weight) -> np.ndarray:
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        try:
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            if "sample" in str(error).lower():
+                raise
+            raise ValueError(f"sample_weight must be a number, or numbers, one a row: {error}") from None
         if np.any(weight < 0):
             raise ValueError("sample_weight must not be negative")
         if not np.any(weight > 0):

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from multimargin.data.rows import canonical
 from multimargin.estimators.base import MarginClassifier
+from multimargin.estimators.names import knows_other_names
 from multimargin.estimators.parameters import THRESHOLD_FACTOR, check_kernel, n_threads
 from multimargin.kernel.functions import USE_GAMMA, Kernel, resolve_gamma
 from multimargin.kernel.prediction import decisions
@@ -168,6 +169,7 @@ class KernelSVM(MarginClassifier):
 
     _history_fields = KERNEL_HISTORY.names
 
+    @knows_other_names
     def __init__(
         self,
         formulation="crammer_singer",

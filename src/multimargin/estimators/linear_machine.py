@@ -7,19 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from multimargin.data.rows import as_rows
+from multimargin.data.rows import as_rows, has_features
 from multimargin.estimators.margins import Margins
+from multimargin.estimators.names import knows_other_names
 from multimargin.estimators.parameters import check_linear, n_threads
 from multimargin.linear.loop import Limits
 from multimargin.linear.machine import Settings
 from multimargin.linear.scoring import padded_weights, scores
 from multimargin.linear.solvers import SOLVERS
 from multimargin.linear.training import Request, Trained, choose_solver, train
+from multimargin.problems.range import check_range
 
 
 class LinearMachine(Margins):
     """See :class:`multimargin.LinearSVM`, which has the same parameters."""
 
+    @knows_other_names
     def __init__(
         self,
         formulation="crammer_singer",
@@ -84,6 +87,8 @@ class LinearMachine(Margins):
         if not np.all(np.isfinite(norm)):
             row = int(np.flatnonzero(~np.isfinite(norm))[0])
             raise ValueError(f"the squared norm of row {row} overflows: scale the features down")
+        if norm.max(initial=0.0) > 0 or has_features(X):
+            check_range(cap, float(norm.max()))
         solver = self.solver
         if solver == "auto":
             solver = choose_solver(rows, self._n_lanes(), self.formulation, self.stopping)

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from multimargin.estimators.linear_svm import LinearSVM
+from multimargin.estimators.names import knows_other_names
 from multimargin.estimators.parameters import SMALLEST_C, check_number, n_threads
 from multimargin.estimators.threads import in_threads
 
@@ -74,6 +75,7 @@ solver_options
     checkpoint = None  # of all its fits there is none; LinearSVM has them
     checkpoint_every = 600
 
+    @knows_other_names
     def __init__(
         self,
         Cs=10,

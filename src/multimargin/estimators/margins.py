@@ -15,8 +15,10 @@ import numpy as np
 
 from multimargin.linear.loop import HISTORY
 from multimargin.problems.formulations import PAIRWISE, n_lanes
+from multimargin.problems.range import SMALLEST_C, SMALLEST_OBJECTIVE
 from multimargin.reductions.pairwise import rounds_of_elimination, rounds_with_confidence, votes_with_confidence
 
+MOST_MACHINES = 5_000_000  # of pairs of classes: those of about 3,000 classes
 # Attributes that only fit can set.
 CERTIFIED = (
     "dual_coef_",
@@ -98,10 +100,17 @@ class Margins:
         classes, encoded = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(f"{self._name} needs at least 2 classes; y has only one class, {classes[0]}")
+        machines = n_lanes(self.formulation, len(classes))
+        if self.formulation in PAIRWISE and machines > MOST_MACHINES:
+            raise ValueError(
+                f"formulation={self.formulation!r} of {len(classes)} classes is {machines} machines, and "
+                f"{MOST_MACHINES} are the most; use 'crammer_singer', 'weston_watkins' or 'one_vs_rest'"
+            )
         return classes, encoded
 
     def _caps(self, encoded, weight, counts=None) -> np.ndarray:
         """C_i of rows; ``counts``, the weight of every class, is that of the rows if it is not given."""
+        of_rows = counts is None
         with np.errstate(over="ignore"):
             cap = self.C * weight
             if self.class_weight is not None:
@@ -109,7 +118,13 @@ class Margins:
                     counts = np.bincount(encoded, weights=weight, minlength=len(self.classes_))
                 cap = cap * self._class_weights(counts)[encoded]
         if not np.all(np.isfinite(cap)):
-            raise ValueError("C times the weights must be finite")
+            raise ValueError(f"C times the weights must be finite: lower C={self.C:g}, sample_weight or class_weight")
+        cap[cap < SMALLEST_C] = 0.0  # as is a weight of zero, but for duals that float64 has no numbers for
+        if of_rows and not cap.any():
+            raise ValueError(
+                f"C times the weights is 0, or below {SMALLEST_C:g}, for all rows: raise C={self.C:g}, sample_weight "
+                "or class_weight"
+            )
         return cap
 
     def _class_weights(self, counts: np.ndarray) -> np.ndarray:
@@ -153,7 +168,7 @@ class Margins:
             self.support_ = np.flatnonzero(np.diff(trained.dual_coef.indptr))
         self.primal_objective_ = trained.primal
         self.dual_objective_ = trained.dual
-        self.dual_gap_ = max(trained.primal - trained.dual, 0.0) / max(abs(trained.primal), 1e-300)
+        self.dual_gap_ = max(trained.primal - trained.dual, 0.0) / max(abs(trained.primal), SMALLEST_OBJECTIVE)
         self.worst_gap_ = trained.worst_gap
         self.n_iter_ = outcome.n_iter
         self.converged_ = outcome.converged

@@ -12,9 +12,9 @@ import numpy as np
 
 from multimargin.linear.solvers import SOLVERS, Solver
 from multimargin.problems.formulations import FORMULATIONS, JOINT, LOSSES, PAIRWISE
+from multimargin.problems.range import SMALLEST_C
 
 LINEAR_SOLVERS = ("auto", *SOLVERS)
-SMALLEST_C = 1e-300  # float64 has no numbers for the duals of smaller ones
 LARGEST_INTERCEPT_SCALING = 1e100  # whose square is a number, too, as is that of its inverse
 LARGEST_INTEGER = 2**31 - 1
 LARGEST_CACHE_MB = 2**40

@@ -30,6 +30,8 @@ import scipy.sparse as sp
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
 USE_GAMMA = ("rbf", "poly", "sigmoid")
 
+_SAME_ROW = 16  # squared distances below so many units of rounding of the squared norms are zero
+_SEEN = 1e-4  # by which such a distance must change a value for that to be worth a pass
 _ROWS_OF_A_CALL = 64  # rows of which a callable is asked for all values, for the sake of their diagonal
 _VARIANCE_BYTES = 1 << 24
 # A multiply-add of a product of two sparse matrices costs as much as this many of a sparse with a dense one.
@@ -124,9 +126,14 @@ class Kernel:
             x_norms = squared_norms(X) if x_norms is None else x_norms
             y_norms = squared_norms(Y) if y_norms is None else y_norms
             values *= -2.0
-            values += x_norms.astype(values.dtype)[:, None]
-            values += y_norms.astype(values.dtype)
-            np.maximum(values, 0.0, out=values)  # a distance of zero may be less by rounding
+            x_norms, y_norms = x_norms.astype(values.dtype), y_norms.astype(values.dtype)
+            values += x_norms[:, None]
+            values += y_norms
+            # As the core does: a distance within the rounding of what it is the difference of is none.
+            share = _SAME_ROW * np.finfo(values.dtype).eps
+            if self.gamma * share * (x_norms.max(initial=0.0) + y_norms.max(initial=0.0)) > _SEEN:
+                np.copyto(values, 0.0, where=values < np.add.outer(share * x_norms, share * y_norms))
+            np.maximum(values, 0.0, out=values)
             values *= -self.gamma
             return np.exp(values, out=values)
 
@@ -152,11 +159,18 @@ def resolve_gamma(gamma: float | str, X: Any, weight: np.ndarray | None = None) 
         return 1.0 / X.shape[1]
     if gamma == "scale":
         variance = _variance(X, np.ones(X.shape[0]) if weight is None else weight / weight.max())
-        scale = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+        if variance == 0 and _is_constant(X if weight is None else X[weight > 0]):
+            return 1.0
+        scale = 1.0 / (X.shape[1] * variance) if variance > 0 else np.inf
         if not np.isfinite(scale):
             raise ValueError(f"gamma='scale' overflows, as the variance of X is {variance:g}: scale the features up")
         return scale
     return float(gamma)
+
+
+def _is_constant(X: Any) -> bool:
+    """Whether all entries are the same."""
+    return bool(X.min() == X.max())
 
 
 def squared_norms(X: Any) -> np.ndarray:

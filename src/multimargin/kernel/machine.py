@@ -14,6 +14,7 @@ import numpy as np
 from multimargin import _core
 from multimargin.linear.state import State, attributes, number, part, prefixed, set_attributes
 from multimargin.problems.formulations import Formulation
+from multimargin.problems.range import SMALLEST_OBJECTIVE
 
 # Kernel values that the rounds of one call may touch beside those that they compute: well below 50 ms.
 _BUDGET = 2e7
@@ -168,7 +169,7 @@ class KernelMachine:
     @property
     def gap(self) -> float:
         """Relative duality gap of the sum over all parts."""
-        return max(self.primal - self.dual, 0.0) / max(abs(self.primal), 1e-300)
+        return max(self.primal - self.dual, 0.0) / max(abs(self.primal), SMALLEST_OBJECTIVE)
 
     def advance(self, max_epochs: float) -> list[KernelRecord]:
         """About 50 ms of work: some rounds, or a slab of kernel rows for the next one."""

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from multimargin import _core
 from multimargin.data.rows import as_rows
 from multimargin.kernel.functions import USE_GAMMA, Kernel, mean_row
+from multimargin.problems.range import check_range
 
 # Numbers whose squares, and cubes of small ones, are safe in float32.
 _SMALLEST_IN_FLOAT32, _LARGEST_IN_FLOAT32 = 1e-12, 1e12
@@ -59,10 +60,13 @@ def kernel_store(
     return _core.KernelStore.dense(_dense(kernel, X, rows, dtype), *parameters, gemm, group_begin, budget)
 
 
-def fits_float32(kernel: Kernel, X: Any, bias: float) -> bool:
+def fits_float32(kernel: Kernel, X: Any, bias: float, cap: np.ndarray) -> bool:
     """Whether rows, parameters and values of the kernel are far from the ends of float32, and not lost beside the bias;
-    refuses kernels that even float64 cannot hold."""
+    refuses kernels, and values of C_i with them, that even float64 cannot hold."""
     diagonal = np.abs(kernel.diagonal(X))
+    advice = "scale the kernel" if kernel.name in ("precomputed", "callable") else "scale the features"
+    if (size := float(diagonal.max(initial=0.0)) + bias) > 0:
+        check_range(cap, size, "sqrt(K(x_i, x_i))", advice)
     entries = X.data if sp.issparse(X) else X
     largest = max(float(v) for v in (entries.max(initial=0.0), -entries.min(initial=0.0), diagonal.max(initial=0.0)))
     sizes = [largest, abs(kernel.gamma), abs(kernel.coef0)] if kernel.name in USE_GAMMA else [largest]

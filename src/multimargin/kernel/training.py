@@ -135,9 +135,11 @@ class _Training:
         self.behind: dict[int, tuple[int, float]] = {}  # passes and epochs of tasks, so far
         self.started = time.perf_counter()
         # What is being trained, for checkpoints: which tasks, in which precision, with which store.
-        self.single = request.tol >= _FLOAT32_GAP and fits_float32(request.kernel, request.X, request.bias)
+        fits = fits_float32(request.kernel, request.X, request.bias, request.cap)
+        self.single = request.tol >= _FLOAT32_GAP and fits
         self.which = list(range(len(self.tasks)))
         self.in_double = False  # after single precision
+        self.doubt = 0.0  # relative, of objectives in float64
         self.store: _core.KernelStore | None = None
         if request.checkpoint is not None:
             request.checkpoint.training = self
@@ -210,7 +212,9 @@ class _Training:
                         self._train(left, self.single, start, stop=True)
                     if self.single:
                         self._train_in_double()
-                if not self.outcome.converged:
+                if self.outcome.converged and request.stopping == "gap" and (self.in_double or not self.single):
+                    self._check_double()
+                if not self.outcome.converged and not self.outcome.remark:
                     self.outcome.remark = self._indefinite()
         except KeyboardInterrupt as interrupt:
             raise Interrupted(self._trained()) from interrupt
@@ -327,15 +331,27 @@ class _Training:
 
     def _distrusted(self) -> list[int]:
         """Tasks that float32 kept from converging, or whose objectives it may have changed by a share of ``tol``."""
+        doubts, allowed = self._doubts(), _ALLOWED * self.request.tol
+        return [task for task, result in self.results.items() if not (result.converged and doubts[task] <= allowed)]
+
+    def _check_double(self) -> None:
+        """Nor is float64 trusted: with large duals, rounding in the scores can be more than a gap that seems closed."""
+        self.doubt = max(self._doubts().values(), default=0.0)
+        if not self.doubt <= _ALLOWED * self.request.tol:
+            self.outcome.converged, self.outcome.stopped_by = False, "precision"
+            self.outcome.remark = "the scores of so large duals are not known any better"
+
+    def _doubts(self) -> dict[int, float]:
+        """By how much the objectives of every task may be off, relative, as scores that are computed again show."""
         request = self.request
         duals = self._dual_coef()
         support = np.flatnonzero(np.diff(duals.indptr))
         rows = self.rows[self.sample]
         if not len(support):
-            return [position for position, result in self.results.items() if not result.converged]
+            return dict.fromkeys(self.results, 0.0)
         values = self._values(rows, support)
         scores = (duals[support].T @ (values + request.bias).T).T
-        distrusted = []
+        doubts = {}
         for position, result in self.results.items():
             in_sample, column, score = result.sampled
             # |sum C_i error_i| is at most the sum of the C_i times the root of the mean of the squares.
@@ -343,9 +359,9 @@ class _Training:
             count = np.bincount(column, minlength=self.lanes)
             mean = (squared / np.maximum(count, 1))[self.tasks[position].columns]
             error = np.sqrt(mean if len(result.primal) > 1 else mean.max(keepdims=True))
-            if not result.converged or np.any(error * result.felt > _ALLOWED * request.tol * np.abs(result.primal)):
-                distrusted.append(position)
-        return distrusted
+            off, primal = error * result.felt, np.abs(result.primal)
+            doubts[position] = float(np.max(np.divide(off, primal, out=np.zeros_like(off), where=off > 0), initial=0.0))
+        return doubts
 
     def _indefinite(self) -> str:
         """What there is to say about a kernel without an optimum to be certified, as far as the sample shows."""
@@ -412,7 +428,7 @@ class _Training:
     def _trained(self) -> KernelTrained:
         duals = self._dual_coef()
         intercept = np.asarray(duals.sum(axis=0)).ravel() * self.request.bias
-        primal = dual = worst = 0.0
+        primal, dual, worst = 0.0, 0.0, self.doubt if self.outcome.stopped_by == "precision" else 0.0
         for position, task in enumerate(self.tasks):
             if position in self.results:
                 result = self.results[position]

@@ -18,10 +18,10 @@ from multimargin.data.csr import Csr
 from multimargin.linear.directions import held_back
 from multimargin.linear.state import State, attributes, number, part, prefixed, set_attributes
 from multimargin.problems.formulations import Formulation
+from multimargin.problems.range import NEGLIGIBLE_NORM, SMALLEST_OBJECTIVE
 
 # Multiply-adds that one call into the core may spend: well below 50 ms of work, so that Ctrl-C and progress live.
 BUDGET = 8e7
-_TINY = 1e-300
 _LARGE = 1 << 29  # bytes
 _SCALES = np.array([0.0, 1.0, 2.0, 4.0])  # in steps above 1: scales of W that are tried, as by Scales in the core
 # Of a machine and its certificate, in a checkpoint.
@@ -50,8 +50,8 @@ class PassRecord(NamedTuple):
 class Examples:
     """The rows of X that a machine learns from, with what the core needs to know of them.
 
-    Rows without features or weight have no influence: they are left out, and their loss is ``constant``
-    in both objectives.
+    Rows without weight have no influence, nor have those without features (or with too small ones: see
+    problems/range.py): they are left out, and the loss of the latter is ``constant`` in both objectives.
     """
 
     X: Any  # a matrix or an array, as ``rows`` reads it
@@ -141,8 +141,8 @@ class Examples:
         """Examples from rows ``row`` of X with encoded classes ``y`` and caps ``cap`` (one of each a row)."""
         cap = cap * problem.cap_scale
         norm = norm[row]
-        learns = (norm > 0) & (cap > 0)
-        constant = problem.loss_of_zero_row * float(cap[(norm == 0) & (cap > 0)].sum())
+        learns = (norm > NEGLIGIBLE_NORM) & (cap > 0)
+        constant = problem.loss_of_zero_row * float(cap[(norm <= NEGLIGIBLE_NORM) & (cap > 0)].sum())
         label = problem.lane_labels(y)
         row, label, cap, norm = row[learns], label[learns], cap[learns], norm[learns]
         held = held_back(directions, row, norm, cap, problem.n_parts)
@@ -161,7 +161,7 @@ class Certificate:
     @property
     def gap(self) -> float:
         """Relative duality gap of the sum over all parts."""
-        return max(self.primal - self.dual, 0.0) / max(abs(self.primal), _TINY)
+        return max(self.primal - self.dual, 0.0) / max(abs(self.primal), SMALLEST_OBJECTIVE)
 
 
 @dataclass
@@ -339,7 +339,9 @@ class Machine:
         W.array[:, : self.problem.lanes] *= scales[best]
         primal = primals.min(axis=0)
         lower = np.maximum(-(0.5 * v_norms + dual), 0.0) + share  # duals of zero are feasible, too
-        worst = float(np.max((primal - lower) / np.maximum(np.abs(primal), _TINY)))
+        if not (np.isfinite(primal).all() and np.isfinite(lower).all()):
+            raise ValueError("the objective is not a finite number: scale the features, or lower C")
+        worst = float(np.max((primal - lower) / np.maximum(np.abs(primal), SMALLEST_OBJECTIVE)))
         if worst < -_ROUNDING or np.sum(primal) < np.sum(lower) - _ROUNDING * abs(np.sum(primal)):
             raise RuntimeError("a dual value above the primal value: alpha is not feasible; please report this")
         scale = self.problem.objective_scale

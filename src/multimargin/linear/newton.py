@@ -23,6 +23,7 @@ import scipy.sparse as sp
 
 from multimargin import _core
 from multimargin.linear.machine import Examples, Machine, PassRecord, Settings
+from multimargin.problems.range import SMALLEST_OBJECTIVE
 
 # tau falls as long as Newton's method solves the inner problems in a few steps. It starts at the scale of the
 # problem: duals are of the size of C or smaller, scores of the size of the margin, 1, and curvatures ||x||^2.
@@ -99,7 +100,7 @@ class Newton:
         # Solved well enough: what W - V adds to the gap is small against the gap itself.
         _, gradient, gap = self._evaluate(machine)
         apart = float(np.linalg.norm(gradient))
-        error = apart * (float(np.linalg.norm(W)) + 0.5 * apart) / max(self.primal, 1e-300)
+        error = apart * (float(np.linalg.norm(W)) + 0.5 * apart) / max(self.primal, SMALLEST_OBJECTIVE)
         if error <= 0.1 * max(min(gap, 1.0), self.tol):
             self._next_stage(machine)
             self.stalled_stages = self.stalled_stages if gap > 0.5 * self.gap_at_stall else 0
@@ -147,7 +148,7 @@ class Newton:
         parts = (lambda A: (A * A).sum(axis=0)) if machine.problem.n_parts > 1 else (lambda A: np.vdot(A, A))
         primal, f = 0.5 * parts(W) + loss, 0.5 * parts(V) + dual
         self.primal = float(np.sum(primal))
-        gap = float(np.max((primal + f) / np.maximum(np.abs(primal), 1e-300)))
+        gap = float(np.max((primal + f) / np.maximum(np.abs(primal), SMALLEST_OBJECTIVE)))
         return float(phi), W - V, gap
 
     def _newton_step(self, machine: Machine, gradient: np.ndarray) -> np.ndarray:
@@ -212,3 +213,5 @@ def _solve(H: np.ndarray, b: np.ndarray) -> np.ndarray:
             return scipy.linalg.cho_solve(factor, b, check_finite=False)
         except np.linalg.LinAlgError:
             damping = max(10 * damping, 1e-14 * float(np.trace(H)) / len(H))
+            if not np.isfinite(damping):  # nor is H: there is no step
+                return np.zeros_like(b)

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from multimargin import _core
 from multimargin.data.rows import as_rows
 from multimargin.linear.machine import BUDGET, Certificate, Examples, Machine, PassRecord, Settings
+from multimargin.problems.range import SMALLEST_OBJECTIVE
 
 # The gradient is seen feature by feature before its step, so half its square, the gap, is estimated too high.
 _PROMISING = 4.0
@@ -87,7 +88,9 @@ class PrimalCoordinateDescent:
         self.n_passes += 1
         loss = _core.imply(machine.blocks[0], self.residual)
         primal = 0.5 * self.weights.squared_norms()[0] + loss
-        estimate = float(np.max(0.5 * self.squared_gradient / np.maximum(primal, np.finfo(float).tiny), initial=0.0))
+        with np.errstate(over="ignore"):
+            share = 0.5 * self.squared_gradient / np.maximum(primal, SMALLEST_OBJECTIVE)
+        estimate = float(np.max(share, initial=0.0))
         record = PassRecord(self.steepest, machine.examples.n, self.name, estimate=estimate)
         self.done = self.steepest <= _STALLED * self.largest_gradient
         if self.done or estimate <= self.certify_below or self.n_passes % _CERTIFY_EVERY == 0:

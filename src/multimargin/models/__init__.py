@@ -101,6 +101,8 @@ def load(path: str | os.PathLike) -> Any:
     OSError
         If it cannot be read.
     """
+    if not isinstance(path, str | bytes | os.PathLike):
+        raise TypeError(f"load needs the path of a model file, got {type(path).__name__}")
     from multimargin.models.store import read
 
     return read(path)

@@ -1,0 +1,340 @@
+"""Bad inputs, one a line: what is given, the exact exception, and words that its message must have.
+
+The words say which argument it is, where, and what to do. What single parameters may be is in
+tests/estimators/test_parameters.py and test_kernel_parameters.py, the command line's own table in
+tests/commands/test_errors.py; here is what people try who come from elsewhere, and every other door of the package.
+"""
+
+import os
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.svm import SVC
+
+from multimargin import (
+    ConfusionPairsDisplay,
+    ConvergenceDisplay,
+    KernelSVM,
+    LinearSVM,
+    LinearSVMCV,
+    PathDisplay,
+    load,
+    read_svmlight,
+    save,
+    write_svmlight,
+)
+from multimargin.commands.main import main
+from multimargin.data.blocks import BlocksError, open_blocks, write_blocks
+from multimargin.data.svmlight import SvmlightFormatError
+from multimargin.linear.checkpoint import CheckpointError
+from multimargin.models import ModelFormatError
+
+X, y = load_iris(return_X_y=True)
+ROWS, LABELS = X[::5], y[::5]  # 30 rows, for what is trained before it goes wrong
+MIXED = np.array([1, "a", 2] * 10, dtype=object)
+
+
+def but(array, *place_and_value):
+    """A copy with one entry changed."""
+    *place, value = place_and_value
+    changed = np.array(array)
+    changed[tuple(place)] = value
+    return changed
+
+
+def fit(*given, on=None, labels=None, weights=None, of=LinearSVM, **parameters):
+    return of(*given, **parameters).fit(ROWS if on is None else on, LABELS if labels is None else labels, weights)
+
+
+def kernel(*given, **parameters):
+    return fit(*given, of=KernelSVM, **parameters)
+
+
+def cv(**parameters):
+    return fit(of=LinearSVMCV, **parameters)
+
+
+def frame(**columns):
+    return pd.DataFrame(columns)
+
+
+# Names that parameters have elsewhere, and values in the wrong place
+PARAMETERS = [
+    (lambda: LinearSVM(penalty="l1"), TypeError, "LinearSVM", "'penalty'", "always l2", "LinearSVC(penalty='l1'"),
+    (lambda: LinearSVM(dual=False), TypeError, "LinearSVM", "'dual'", "solver="),
+    (lambda: LinearSVM(multi_class="ovr"), TypeError, "LinearSVM", "'multi_class'", "formulation="),
+    (lambda: LinearSVM(kernel="rbf"), TypeError, "LinearSVM", "'kernel'", "KernelSVM"),
+    (lambda: LinearSVM(alpha=1e-4), TypeError, "'alpha'", "C= is 1 / (alpha * n_samples)"),
+    (lambda: LinearSVM(epsilon=0.1), TypeError, "'epsilon'", "SVR", "tol="),
+    (lambda: LinearSVM(maxiter=10), TypeError, "'maxiter'", "did you mean max_iter=?"),
+    (lambda: LinearSVM(zzz=10), TypeError, "'zzz'", "it has formulation, loss, C, solver"),
+    (lambda: LinearSVM("dag", "hinge", 1.0, "sdm"), TypeError, "LinearSVM takes formulation, loss, C by", "'sdm'"),
+    (lambda: KernelSVM(nu=0.5), TypeError, "KernelSVM", "'nu'", "sklearn.svm.NuSVC"),
+    (lambda: KernelSVM(cache_size=200), TypeError, "'cache_size'", "cache_mb="),
+    (lambda: LinearSVMCV(C=1.0), TypeError, "LinearSVMCV", "'C'", "Cs="),
+    (lambda: LinearSVM().set_params(penalty="l2"), ValueError, "'penalty'", "LinearSVM"),
+    (lambda: fit("hinge"), ValueError, "formulation='hinge'", "did you mean loss='hinge'?"),
+    (lambda: fit(10), ValueError, "formulation=10", "did you mean C=10?"),
+    (lambda: fit("crammer-singer"), ValueError, "formulation='crammer-singer'", "did you mean 'crammer_singer'?"),
+    (lambda: fit("multinomial"), ValueError, "formulation='multinomial'", "may be 'crammer_singer'"),
+    (lambda: fit("nu_svc"), ValueError, "formulation='nu_svc'", "NuSVC"),
+    (lambda: fit(loss="log"), ValueError, "loss='log'", "LogisticRegression"),
+    (lambda: fit(loss="l2"), ValueError, "loss='l2'", "'hinge', 'squared_hinge'"),
+    (lambda: fit(solver="liblinear"), ValueError, "solver='liblinear'", "'auto', 'sdm'"),
+    (lambda: fit(solver="tron"), ValueError, "solver='tron'", "loss 'squared_hinge'", "there are solver='sdm'"),
+    (lambda: fit(max_iter=-1), ValueError, "max_iter", "at least 1, got -1", "10**9"),
+    (lambda: fit(C="1"), TypeError, "C must be a number, got '1'"),
+    (lambda: fit(C=1e-310), ValueError, "C must be at least 1e-300, got 1e-310"),
+    (lambda: fit(C=1e200), ValueError, "sum of C_i ||x_i||", "1e+150", "scale the features down, or lower C=1e+200"),
+    (lambda: fit(n_jobs=0), ValueError, "n_jobs must not be 0", "-1 all"),
+    (lambda: fit(callbacks=print), TypeError, "callbacks must be a list"),
+    (lambda: fit(solver_options={"step": 1}), ValueError, "solver_options", "'step'", "may have permutation"),
+    (lambda: fit(intercept_scaling=1e300), ValueError, "intercept_scaling", "at most 1e+100, got 1e+300"),
+    (lambda: kernel("rbf"), ValueError, "formulation='rbf'", "did you mean KernelSVM(kernel='rbf')?"),
+    (lambda: kernel(kernel="RBF"), ValueError, "kernel='RBF'", "did you mean 'rbf'?"),
+    (lambda: kernel(kernel="laplacian"), ValueError, "kernel='laplacian'", "'precomputed' or a callable"),
+    (lambda: kernel(gamma=-1), ValueError, "gamma must be finite and at least 0, got -1"),
+    (lambda: kernel(gamma="1"), ValueError, "gamma='1'", "'scale', 'auto' or a number"),
+    (lambda: kernel(gamma=None), TypeError, "gamma must be a number, got None"),
+    (lambda: kernel(degree=2.5), TypeError, "degree must be an integer, got 2.5"),
+    (lambda: kernel(loss="squared_hinge"), ValueError, "loss='squared_hinge'", "LinearSVM does both"),
+    (lambda: kernel(cache_mb=1e30), ValueError, "cache_mb", "at most", "got 1e+30"),
+    (lambda: kernel(working_set=10**12), ValueError, "working_set", "at most 2147483647"),
+    (lambda: kernel(C=1e200), ValueError, "sum of C_i sqrt(K(x_i, x_i))", "lower C=1e+200"),
+    (lambda: kernel(kernel="precomputed"), ValueError, "'precomputed' needs a square X", "got 30 x 4"),
+    (lambda: cv(cv=1), ValueError, "n_splits=2 or more, got n_splits=1"),
+    (lambda: cv(cv=1000), ValueError, "n_splits=1000", "n_samples=30"),
+    (lambda: cv(Cs=0), ValueError, "Cs must be", "at least 1, got 0"),
+    (lambda: cv(Cs=[]), ValueError, "Cs must be finite numbers", "got []"),
+    (lambda: cv(Cs=[1, -1]), ValueError, "Cs must be finite numbers of at least 1e-300, got [1, -1]"),
+    (lambda: cv(Cs="many"), TypeError, "Cs must be an integer or an array of numbers, got 'many'"),
+]
+
+# Weights and labels
+LABELLED = [
+    (lambda: fit(class_weight={"setosa": 2}), ValueError, "class_weight names class 'setosa'", "array([0, 1, 2])"),
+    (lambda: fit(class_weight="auto"), TypeError, "class_weight must be a dict, 'balanced' or None, got 'auto'"),
+    (lambda: fit(class_weight={0: -1}), ValueError, "class_weight of 0 must not be negative"),
+    (lambda: fit(class_weight={0: 0, 1: 0, 2: 0}), ValueError, "C times the weights is 0", "raise C=1", "class_weight"),
+    (lambda: fit(weights=np.ones(3)), ValueError, "sample_weight.shape == (3,), expected (30,)"),
+    (lambda: fit(weights=np.full(30, np.nan)), ValueError, "sample_weight contains NaN"),
+    (lambda: fit(weights=-np.ones(30)), ValueError, "sample_weight must not be negative"),
+    (lambda: fit(weights=np.zeros(30)), ValueError, "Sample weights must contain at least one non-zero number"),
+    (lambda: fit(weights="balanced"), ValueError, "sample_weight must be a number", "'balanced'"),
+    (lambda: fit(weights=np.full(30, 1e-310)), ValueError, "C times the weights is 0, or below 1e-300", "raise C=1"),
+    (lambda: fit(C=1e300, weights=np.full(30, 1e10)), ValueError, "C times the weights must be finite: lower C=1e+300"),
+    (lambda: fit(labels=ROWS[:, 0]), ValueError, "Unknown label type: continuous"),
+    (lambda: fit(labels=np.zeros(30)), ValueError, "needs at least 2 classes; y has only one class, 0.0"),
+    (lambda: fit(labels=MIXED), ValueError, "y mixes int, strings", "[str(label) for label in y]"),
+    (lambda: fit(labels=but(MIXED, 4, None)), ValueError, "y has no label (None or NaN) in row 4", "leave out rows"),
+    (lambda: fit(labels=pd.Series([*"ab" * 14, None, "a"])), ValueError, "y has no label (None or NaN) in row 28"),
+    (lambda: fit(labels=but(LABELS * 1.0, 3, np.nan)), ValueError, "y contains NaN"),
+    (lambda: fit(labels=np.eye(3)[LABELS]), ValueError, "y should be a 1d array", "(30, 3)"),
+    (lambda: fit(labels=LABELS[:-1]), ValueError, "inconsistent numbers of samples: [30, 29]"),
+    (lambda: LinearSVM().fit(X), ValueError, "requires y to be passed"),
+    (lambda: fit("dag", on=np.eye(19998, 1), labels=[*range(9999)] * 2), ValueError, "49985001 machines", "use"),
+]
+
+# Rows
+OF_ROWS = [
+    (lambda: fit(on=but(ROWS, 17, 2, np.nan)), ValueError, "X contains NaN", "row 17, column 2"),
+    (lambda: fit(on=sp.csr_array(but(ROWS, 17, 2, np.inf))), ValueError, "X contains infinity", "row 17, column 2"),
+    (lambda: kernel(on=sp.csc_array(but(ROWS, 9, 0, np.nan))), ValueError, "X contains NaN", "row 9, column 0"),
+    (lambda: fit(on=pd.DataFrame(but(ROWS, 3, 1, np.nan))), ValueError, "X contains NaN", "row 3, column 1"),
+    (lambda: fit().predict(but(ROWS, 5, 3, -np.inf)), ValueError, "X contains infinity", "row 5, column 3"),
+    (lambda: fit(on=ROWS[:, 0]), ValueError, "Expected 2D array, got 1D array", "reshape(-1, 1)"),
+    (lambda: fit(on=ROWS[None]), ValueError, "Found array with dim 3"),
+    (lambda: fit(on=ROWS[:0], labels=[]), ValueError, "0 sample(s)", "minimum of 1 is required by LinearSVM"),
+    (lambda: fit(on=ROWS[:, :0]), ValueError, "0 feature(s)", "minimum of 1 is required by LinearSVM"),
+    (lambda: fit(on=[["a", "b"], ["c", "d"]], labels=[0, 1]), ValueError, "X holds 'a' in row 0, column 0", "Encoder"),
+    (lambda: fit(on=np.array([[1, 2], [3, "x"]], object), labels=[0, 1]), ValueError, "'x' in row 1, column 1"),
+    (lambda: fit(on=frame(b=[1, 2], a=pd.Categorical(["u", "v"])), labels=[0, 1]), ValueError, "row 0, column 'a'"),
+    (lambda: fit(on=["one text", "another"], labels=[0, 1]), ValueError, "'one text'", "TfidfVectorizer"),
+    (lambda: fit(on=[[10**400], [1]], labels=[0, 1]), ValueError, "in row 0, column 0", "scale the features down"),
+    (lambda: fit(on="data.svm"), TypeError, "X must be an array", "'data.svm'", "read_svmlight(path)"),
+    (lambda: fit(on=ROWS * 1j), ValueError, "Complex data not supported"),
+    (lambda: fit(on=[[1, 2], [3]], labels=[0, 1]), ValueError, "inhomogeneous shape"),
+    (lambda: fit(on=ROWS * 1e200), ValueError, "squared norm of row 0 overflows: scale the features down"),
+    (lambda: fit(on=ROWS * 1e-200, fit_intercept=False), ValueError, "too small a number", "scale the features up"),
+    (lambda: kernel(kernel="linear", on=ROWS * 1e-150, fit_intercept=False), ValueError, "scale the features up"),
+    (lambda: kernel(kernel="linear", on=ROWS * 1e200), ValueError, "linear kernel are not finite", "features down"),
+    (lambda: kernel(on=ROWS * 1e-200), ValueError, "gamma='scale' overflows", "scale the features up"),
+    (lambda: LinearSVM().predict(X), NotFittedError, "LinearSVM instance is not fitted yet"),
+    (lambda: KernelSVM().decision_function(X), NotFittedError, "KernelSVM instance is not fitted yet"),
+    (lambda: fit().predict(X[:, :3]), ValueError, "X has 3 features, but LinearSVM is expecting 4"),
+    (lambda: fit().predict(X[0]), ValueError, "Expected 2D array, got 1D array", "reshape(1, -1)"),
+    (lambda: fit(on=frame(a=[1, 2]), labels=[0, 1]).predict(frame(b=[1])), ValueError, "feature names", "- b", "- a"),
+    (lambda: fit().predict_proba(X), AttributeError, "'LinearSVM' has no attribute 'predict_proba'"),
+    (lambda: fit("one_vs_one").label_doubt(), ValueError, "label_doubt needs", "not 'one_vs_one'"),
+    (lambda: kernel().coef_, AttributeError, "kernel='linear' only"),
+    (lambda: KernelSVM().partial_fit(X, y), AttributeError, "KernelSVM has no partial_fit", "LinearSVM has one"),
+    (lambda: LinearSVM().partial_fit(X, y), ValueError, "classes must be passed on the first call"),
+    (lambda: LinearSVM().partial_fit(X, y, classes=[0, 1]), ValueError, "labels that are not among classes", "[2]"),
+    (lambda: ConvergenceDisplay.from_estimator(LinearSVM()), NotFittedError, "LinearSVM instance is not fitted"),
+    (lambda: ConvergenceDisplay.from_estimator(5), TypeError, "5 is not an estimator"),
+    (lambda: ConvergenceDisplay.from_estimator(fit(), x="steps"), ValueError, "'epochs', 'seconds'", "got 'steps'"),
+    (lambda: PathDisplay.from_estimator(fit()), ValueError, "no path of C", "LinearSVMCV has one"),
+    (lambda: ConfusionPairsDisplay.from_predictions(y, y[:3]), ValueError, "numbers of samples: [150, 3]"),
+]
+
+
+def text(content):
+    with open("data.svm", "wb") as file:
+        file.write(content)
+    return read_svmlight("data.svm")
+
+
+def damaged(change):
+    save(fit(), "model")
+    with open("model", "rb") as file:
+        content = file.read()
+    with open("model", "wb") as file:
+        file.write(change(content))
+    return load("model")
+
+
+def store(*chunks):
+    return write_blocks("rows.blocks", iter(chunks))
+
+
+# Files, in an empty folder with one folder in it
+OF_FILES = [
+    (lambda: read_svmlight("missing"), FileNotFoundError, "missing"),
+    (lambda: read_svmlight("folder"), IsADirectoryError, "folder"),
+    (lambda: read_svmlight(None), TypeError, "a path, a file descriptor or a binary file", "NoneType"),
+    (lambda: text(b""), SvmlightFormatError, "data.svm: the file is empty"),
+    (lambda: text(b"# nothing\n"), SvmlightFormatError, "data.svm: nothing but blank lines and comments"),
+    (lambda: text(b"1 1:1\n2 1:x\n"), SvmlightFormatError, "data.svm, line 2: '1:x'", "no number"),
+    (lambda: text(b"1 7\n"), SvmlightFormatError, "line 1: '7' is not index:value (there is no colon)"),
+    (lambda: text(b"1 -1:2\n"), SvmlightFormatError, "line 1: '-1:2'", "the index is negative"),
+    (lambda: text(b"1 3:1 2:1\n"), SvmlightFormatError, "line 1: '2:1'", "indices of a line must increase"),
+    (lambda: text(b"1 1:1\n1 1:nan\n"), SvmlightFormatError, "line 2: '1:nan'", "not finite"),
+    (lambda: text(b"1 1:1e999\n"), SvmlightFormatError, "line 1: '1:1e999'", "too large"),
+    (lambda: text(b"cat 1:1\n"), SvmlightFormatError, "line 1: 'cat' is no label (a number is expected)"),
+    (lambda: text(b"1,2 1:1\n"), SvmlightFormatError, "line 1: '1,2' is more than one label", "multilabel=True"),
+    (lambda: text(b" 1:1\n"), SvmlightFormatError, "line 1: '1:1' stands where the label should be"),
+    (lambda: text(b"1 99999999999999999999:1\n"), SvmlightFormatError, "line 1", "more than 18 digits"),
+    (lambda: write_svmlight(X, y, "out.svm"), TypeError, "write_svmlight(path, X, y): the path comes first", "ndarray"),
+    (lambda: write_svmlight("out.svm", X, y[:3]), ValueError, "y"),
+    (lambda: write_svmlight("out.svm", but(X, 17, 2, np.nan), y), ValueError, "row 17", "value that is not finite"),
+    (lambda: write_svmlight("no/out.svm", X, y), FileNotFoundError, "no is not a folder; make it first"),
+    (lambda: write_svmlight("folder", X, y), IsADirectoryError, "folder is a folder; give the name of a file"),
+    (lambda: save(LinearSVM(), "model"), NotFittedError, "LinearSVM is not fitted", "before fit"),
+    (lambda: save(SVC().fit(ROWS, LABELS), "model"), TypeError, "SVC cannot be saved; LinearSVM"),
+    (lambda: save("model", fit()), TypeError, "str cannot be saved; LinearSVM"),
+    (lambda: save(kernel(kernel=np.inner), "model"), TypeError, "callable", "precomputed", "joblib"),
+    (lambda: save(fit(), "no/model"), FileNotFoundError, "no is not a folder; make it first"),
+    (lambda: save(fit(), "folder"), IsADirectoryError, "folder is a folder"),
+    (lambda: load("missing"), FileNotFoundError, "missing"),
+    (lambda: load("folder"), IsADirectoryError, "folder"),
+    (lambda: load(None), TypeError, "load needs the path of a model file, got NoneType"),
+    (lambda: damaged(lambda content: b""), ModelFormatError, "model: the file is empty; load reads what"),
+    (lambda: damaged(lambda content: b"hello " * 100), ModelFormatError, "model: this is not a model of multimargin"),
+    (lambda: damaged(lambda content: content[:-1]), ModelFormatError, "model: ", "save the model again"),
+    (lambda: damaged(lambda content: content[:-1] + b"\1"), ModelFormatError, "checksum", "save the model again"),
+    (lambda: damaged(lambda content: pickle.dumps(fit())), ModelFormatError, "pickle", "could run any program"),
+    (lambda: open_blocks("missing"), FileNotFoundError, "missing: there is no such folder"),
+    (lambda: open_blocks("folder"), BlocksError, "folder: is no store of blocks", "write_blocks writes one"),
+    (lambda: write_blocks([(X, y)], "rows.blocks"), TypeError, "the path of the store comes first, got list"),
+    (lambda: write_blocks("rows.blocks", "missing.svm"), FileNotFoundError, "missing.svm"),
+    (lambda: store(), ValueError, "no rows"),
+    (lambda: store((X, y[:3])), ValueError, "150", "3"),
+    (lambda: store((X, y), (X[:, :3], y)), ValueError, "3", "4", "features"),
+    (lambda: store((but(X, 17, 2, np.nan), y)), ValueError, "chunk 0: X holds NaN", "row 17, column 2"),
+    (lambda: LinearSVM().fit(store((X, y)), y), ValueError, "fit(store) takes no y"),
+    (lambda: LinearSVM("dag").fit(store((X, y))), ValueError, "formulation='dag'", "store of blocks", "one_vs_rest"),
+    (lambda: KernelSVM().fit(store((X, y)), y), TypeError, "KernelSVM does not take a store", "LinearSVM takes one"),
+    (lambda: fit(checkpoint="data"), CheckpointError, "data: this is not a checkpoint", "file that training writes"),
+    (lambda: fit(checkpoint="no/state"), FileNotFoundError, "no is not a folder; make it first"),
+    (lambda: fit(checkpoint="folder"), IsADirectoryError, "folder is a folder"),
+    (lambda: fit(checkpoint=5), TypeError, "checkpoint must be a path or None, got 5"),
+    (lambda: fit(checkpoint="s", solver="pegasos"), ValueError, "solver='pegasos' has no checkpoints", "'sdm'"),
+]
+
+# The command line: exit code and words
+COMMANDS = [
+    ("train data.svm model --penalty l1", 2, "unrecognized arguments: --penalty l1"),
+    ("train data.svm model -c 1e200", 1, "sum of C_i ||x_i||", "lower C=1e+200"),
+    ("train data.svm model -c 1e-310", 2, "C must be at least 1e-300"),
+    ("train huge.svm model", 1, "squared norm of row 0 overflows: scale the features down"),
+    ("train data.svm model --kernel RBF", 2, "invalid choice: 'RBF'"),
+    ("train data.svm model --max-iter -1", 2, "at least 1, got -1"),
+    ("train data model", 1, "data"),
+    ("predict data.svm data.svm -", 1, "data.svm"),
+    ("predict data.svm missing -", 1, "missing: there is no such model file"),
+    ("convert data.svm out.onnx", 1, "data.svm"),
+]
+
+CASES = [*PARAMETERS, *LABELLED, *OF_ROWS, *OF_FILES]
+
+
+def numbered(cases):
+    return [pytest.param(*case[:2], case[2:], id=f"{i}-{case[2][:40]}") for i, case in enumerate(cases)]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    os.mkdir(tmp_path / "folder")
+    (tmp_path / "data").write_text("nothing of the kind")
+    (tmp_path / "data.svm").write_text("1 1:1\n2 1:2\n")
+    (tmp_path / "huge.svm").write_text("1 1:1e200\n2 1:2e200\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MULTIMARGIN_TRACEBACK", raising=False)
+    return tmp_path
+
+
+def test_there_are_enough_cases():
+    assert len(CASES) + len(COMMANDS) >= 100
+
+
+@pytest.mark.parametrize(("case", "error", "words"), numbered(CASES))
+def test_bad_input(case, error, words, folder):
+    with pytest.raises(error) as refusal:
+        case()
+    assert type(refusal.value) is error
+    for word in words:
+        assert word in str(refusal.value)
+
+
+@pytest.mark.parametrize(("line", "code", "words"), [(line, code, words) for line, code, *words in COMMANDS])
+def test_bad_command(line, code, words, folder, capsys):
+    assert main(line.split()) == code
+    said = capsys.readouterr().err
+    assert said.startswith("multimargin: error: ") and said.count("\n") == 1 and "Traceback" not in said
+    for word in words:
+        assert word in said
+
+
+# What is odd, but has a meaning
+
+TAKEN = {
+    "COO": sp.coo_array(ROWS),
+    "CSC": sp.csc_array(ROWS),
+    "DOK": sp.dok_array(ROWS),
+    "bool": ROWS >= 3,
+    "int": ROWS.astype(int),
+    "int8, sparse": sp.csr_array(ROWS.astype(np.int8)),
+    "float16": ROWS.astype(np.float16),
+    "objects": ROWS.astype(object),
+    "Fortran order": np.asfortranarray(ROWS),
+    "lists": ROWS.tolist(),
+    "a frame of mixed numbers": pd.DataFrame(ROWS, columns=[*"abcd"]).assign(flag=LABELS == 1, count=LABELS),
+}
+
+
+@pytest.mark.parametrize("kind", TAKEN)
+@pytest.mark.parametrize("of", [LinearSVM, KernelSVM])
+def test_other_kinds_of_rows_are_taken(of, kind):
+    assert fit(of=of, on=TAKEN[kind]).predict(TAKEN[kind]).shape == LABELS.shape
+
+
+def test_a_warm_start_with_other_classes_begins_anew():
+    two = LABELS < 2
+    again = LinearSVM(warm_start=True).fit(ROWS, LABELS).fit(ROWS[two], LABELS[two])
+    fresh = LinearSVM().fit(ROWS[two], LABELS[two])
+    assert again.converged_ and np.array_equal(again.coef_, fresh.coef_)
