@@ -114,7 +114,7 @@ class Outcome:
     """How the loop ended."""
 
     converged: bool = True
-    stopped_by: str = "converged"  # or max_iter, time_limit, callback, interrupt, precision
+    stopped_by: str = "converged"  # or max_iter, time_limit, callback, interrupt, precision, disk
     n_iter: int = 0
     remark: str = ""  # on what kept it from convergence, for the warning
     history: list[tuple] = field(default_factory=list)
