@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from multimargin.commands.errors import CommandError
+from multimargin.commands.signals import unhurried
 
 _BEGIN = {b"solver_type": "liblinear", b"svm_type": "libsvm"}
 
@@ -33,7 +34,8 @@ def kind_of(path: str) -> str:
 def save_or_rescue(save: Callable[[str], None], path: str) -> None:
     """Write a model. If that fails, after a training of hours perhaps, it goes to the folder for temporary files."""
     try:
-        save(path)
+        with unhurried():
+            save(path)
     except OSError as error:
         descriptor, elsewhere = -1, ""
         try:

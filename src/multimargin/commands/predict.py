@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from multimargin.commands.errors import DONE, CommandError, UsageError
 from multimargin.commands.options import DATA_HELP, Parser, add_data_options, add_output_options, command, count
-from multimargin.commands.terminal import CONTROL_CHARACTERS, Terminal, check_output
+from multimargin.commands.terminal import CONTROL_CHARACTERS, Terminal, check_output, tell
 
 _ABOUT = """Predict the label of every row of DATA by the model in MODEL, one a line, into OUT (- is stdout).
 
@@ -62,10 +61,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         for _ in lines:  # they are in the answer
             pass
     else:
-        for line in lines:
-            terminal.clear()
-            sys.stdout.write(line)
-        sys.stdout.flush()
+        terminal.write(lines)
     if told.accuracy is not None:
         _said(terminal, args.out, f"accuracy: {told.accuracy:.4f} ({told.right} of {told.rows} rows)")
     elif told.labelled:
@@ -122,7 +118,7 @@ def _said(terminal: Terminal, out: str, text: str) -> None:
     if out != "-":
         terminal.summary(text)
     elif not terminal.quiet and not terminal.as_json:
-        print(text, file=sys.stderr)
+        tell(text)
 
 
 def _load(path: str) -> Any:
