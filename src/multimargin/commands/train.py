@@ -127,7 +127,7 @@ _AGAIN = "the same command goes on from there"
 @contextmanager
 def _terminable() -> Iterator[list[int]]:
     """SIGTERM ends the training as Ctrl-C does, at a point to go on from; whether it came."""
-    from multimargin.linear.loop import interrupt
+    from multimargin.linear.interrupts import interrupt
 
     came: list[int] = []
 
