@@ -22,6 +22,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -279,13 +280,13 @@ def attempt(operation: Operation, folder: Path) -> Exception | None:
     return None
 
 
-def check(operation: Operation, template: Path, parent: Path, kind: str, most: int | None) -> tuple[int, int, list[str]]:
+def check(operation: Operation, template: Path, parent: Path, kind: str, step: int) -> tuple[int, int, list[str]]:
     """Faults met, those of them that were an error, and what went wrong."""
     shim: Any = ctypes.CDLL(None)
     number, always = ERRORS[kind]
     faults = errors = 0
     wrong: list[str] = []
-    for n in range(1, 10**6 if most is None else most + 1):
+    for n in count(1, step):
         with fresh(template, operation, parent) as folder:
             before = files_of(folder)
             shim.fail_at(os.fsencode(folder), n, number, int(always))
@@ -309,7 +310,7 @@ def on_full_disk(operation: Operation, template: Path, parent: Path) -> tuple[in
     page = os.sysconf("SC_PAGE_SIZE")
     disk = parent / "disk"
     disk.mkdir(exist_ok=True)
-    for room in range(0, 400):
+    for room in range(400):
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(disk)], check=True)
         try:
             with fresh(template, operation, disk) as folder:
@@ -352,7 +353,7 @@ def inside(args: argparse.Namespace) -> int:
                 if args.disk:
                     result = on_full_disk(operation, template, Path(parent))
                 else:
-                    result = check(operation, template, Path(parent), kind, args.most)
+                    result = check(operation, template, Path(parent), kind, args.step)
                 faults, errors, wrong = result
                 totals += [faults, errors]
                 failures += [f"{name}: {what}" for what in wrong]
@@ -366,7 +367,7 @@ def main() -> int:
     """Compile the library, and run this script again under it."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", nargs="+", metavar="NAME", help="some of the operations")
-    parser.add_argument("--most", type=int, help="writes to let fail, of each operation (default: all)")
+    parser.add_argument("--step", type=int, default=1, help="let only each so-manieth write fail (default: 1, all)")
     parser.add_argument("--disk", action="store_true", help="on a small file system that is really full (root)")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -244,7 +244,9 @@ def main() -> int:
     parser.add_argument("--number", type=int, default=500, help="of interrupts, in all (default: 500)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="+", metavar="KIND", help="some of the kinds")
-    parser.add_argument("--bar", type=float, help="fail if the 99th percentile of the latency, in seconds, is above this")
+    parser.add_argument(
+        "--bar", type=float, help="fail if the 99th percentile of the latency, in seconds, is above this"
+    )
     args = parser.parse_args()
     rng = random.Random(args.seed)
     context = get_context("forkserver")

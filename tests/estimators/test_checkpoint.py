@@ -589,7 +589,8 @@ def test_duals_outside_of_their_caps_are_refused(blobs, tmp_path, Machine, formu
     (name,) = [
         n
         for n in arrays
-        if n.startswith("loop.machines.0.") and n.endswith(("block0.list_values", "block0.alpha", "core.alpha", "core.a"))
+        if n.startswith("loop.machines.0.")
+        and n.endswith(("block0.list_values", "block0.alpha", "core.alpha", "core.a"))
     ]
     assert arrays[name].any()
     write_container(path, CHECKPOINT, description, arrays | {name: arrays[name] * 1e6})

@@ -52,7 +52,9 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     if args.proba and getattr(machine, "calibration_", None) is None:
         raise UsageError(f"--proba: {args.model} has no probabilities; train it with --probability")
     told = _Told(machine.classes_, keeps=args.out == "-" and args.json)
-    lines = _lines(_predicted(model, machine, _read(args, terminal, columns, model), args, told), machine.classes_, args)
+    lines = _lines(
+        _predicted(model, machine, _read(args, terminal, columns, model), args, told), machine.classes_, args
+    )
 
     if args.out != "-":
         write_atomically(args.out, (line.encode() for line in lines), sync=False)

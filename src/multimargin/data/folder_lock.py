@@ -52,7 +52,9 @@ def _opened(folder: Path) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
-            raise FolderInUse(f"{folder}: another program is writing there; wait for it, or choose another name") from None
+            raise FolderInUse(
+                f"{folder}: another program is writing there; wait for it, or choose another name"
+            ) from None
         except OSError:
             return descriptor
         with contextlib.suppress(FileNotFoundError):
