@@ -1,8 +1,8 @@
 """Every write that can fail fails once: ``python benchmarks/faults.py``.
 
-A library that is loaded before all others (failing_writes.c, compiled by cc) lets the n-th write, sync, rename, new file
-or new folder fail, n = 1, 2, 3, ... until the work is done without having met it; once with a disk that is full from
-there on, once with a single I/O error. After each: what was there before is there with the same bytes, the error names
+A library that is loaded before all others (failing_writes.c, compiled by cc) lets the n-th write, sync, rename, new
+file or new folder fail, n = 1, 2, 3, ... until the work is done without having met it; once with a disk that is full
+from there on, once with a single I/O error. After each: what was there before is there with the same bytes, the error names
 the file and says what to do (a command: in one line), nothing else is left behind; and work that claims to be done is.
 With ``--disk`` the same is done on a file system of a few kilobytes that is really full (root only).
 """
@@ -46,8 +46,7 @@ def rows() -> tuple[np.ndarray, np.ndarray]:
 class Operation:
     """Something that writes.
 
-    ``act`` does it in a folder; a command gives its words instead. ``target`` is what it writes; ``whole`` looks at that
-    when it is said to be done. ``leaves`` are names that may stay behind, to go on from.
+    ``act`` does it in a folder. ``target`` is what it writes; ``whole`` looks at that when it is said to be done. ``leaves`` are names that may stay behind, to go on from.
     """
 
     target: str
@@ -105,7 +104,7 @@ def operations() -> dict[str, Operation]:
     chunks = lambda folder: write_blocks(folder / "new.blocks", [(X[:30], y[:30]), (X[30:], y[30:])], block_mb=0.001)  # noqa: E731
     files = lambda folder: write_blocks(folder / "new.blocks", folder / "rows.svm", block_mb=0.001)  # noqa: E731
     page = lambda folder: write_report(model, X, y, folder / "out.html")  # noqa: E731
-    found = {
+    return {
         "save": Operation("model", lambda folder: multimargin.save(model, folder / "model"), load("model")),
         "save, kernel": Operation("model", lambda folder: multimargin.save(kernel, folder / "model"), load("model")),
         "checkpoint": Operation("state", checkpointed, nothing, old=False, leaves=("state",)),
@@ -168,7 +167,6 @@ def operations() -> dict[str, Operation]:
             command=True,
         ),
     }
-    return found
 
 
 class CommandFailed(Exception):

@@ -198,8 +198,8 @@ def processor_time(pid: int) -> float:
 
 
 def run(context: Any, kind: str, seconds: float) -> tuple[str, float, float]:
-    """What came of a fit that is interrupted after so many seconds, and how long that took: by the clock, and in time of
-    the processor, which is the same on a busy machine."""
+    """What came of a fit that is interrupted after so many seconds, and how long that took: by the clock, and in time
+    of the processor, which is the same on a busy machine."""
     here, there = context.Pipe(duplex=False)
     process = context.Process(target=work, args=(kind, there))
     process.start()

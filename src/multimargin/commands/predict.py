@@ -139,9 +139,10 @@ def _read(args: argparse.Namespace, terminal: Terminal, columns: Any, model: Any
     from multimargin.commands.stored_rows import datasets_of, is_store
     from multimargin.data.tables import n_features_of
 
-    if columns is not None or not is_store(args.data):
-        return [_read_whole(args, terminal, columns, None if columns is not None else n_features_of(model))]
-    return datasets_of(args.data, n_features_of(model), terminal)
+    n_features = None if columns is not None else n_features_of(model)
+    if n_features is None or not is_store(args.data):
+        return [_read_whole(args, terminal, columns, n_features)]
+    return datasets_of(args.data, n_features, terminal)
 
 
 def _read_whole(args: argparse.Namespace, terminal: Terminal, columns: Any, n_features: Any) -> Any:

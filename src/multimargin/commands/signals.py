@@ -49,5 +49,7 @@ def unhurried() -> Iterator[None]:
         for number, handler in before.items():
             if callable(handler):
                 signal.signal(number, handler)
-    for number, frame in came[:1]:
-        before[signal.Signals(number)](number, frame)  # type: ignore[operator, misc]
+    for which, frame in came[:1]:
+        handler = before[signal.Signals(which)]
+        assert callable(handler)
+        handler(which, frame)

@@ -61,7 +61,8 @@ def write_atomically(path: str | os.PathLike, parts: Iterable[bytes | memoryview
 
 @contextlib.contextmanager
 def naming(target: Path) -> Iterator[None]:
-    """Around writes: what fails is said of the target, and what to do. The system tells of a descriptor, or of the name that the file has while it is written: users know the target."""
+    """Around writes: what fails is said of the target, and what to do. The system tells of a descriptor, or of the name
+    that the file has while it is written; users know the target."""
     try:
         yield
     except OSError as error:

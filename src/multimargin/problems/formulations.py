@@ -81,8 +81,8 @@ _ROUNDING = 1e-8  # of caps and of sums that are zero, relative
 def check_feasible(
     problem: Formulation, label: np.ndarray, cap: np.ndarray, example: np.ndarray, lane: np.ndarray, value: np.ndarray
 ) -> None:
-    """Refuse duals, given by their entries, that no certificate may be built on: outside of the bounds that the policies
-    (src/core/subproblem_*.hpp, binary.hpp) keep.
+    """Refuse duals, given by their entries, that no certificate may be built on: outside of the bounds that the
+    policies (src/core/subproblem_*.hpp, binary.hpp) keep.
 
     Raises
     ------
