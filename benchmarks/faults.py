@@ -2,8 +2,8 @@
 
 A library that is loaded before all others (failing_writes.c, compiled by cc) lets the n-th write, sync, rename, new
 file or new folder fail, n = 1, 2, 3, ... until the work is done without having met it; once with a disk that is full
-from there on, once with a single I/O error. After each: what was there before is there with the same bytes, the error names
-the file and says what to do (a command: in one line), nothing else is left behind; and work that claims to be done is.
+from there on, once with a single I/O error. After each: what was there before is there with the same bytes, the error
+names the file and says what to do (a command: in one line), nothing else is left behind; and work that claims to be done is.
 With ``--disk`` the same is done on a file system of a few kilobytes that is really full (root only).
 """
 
@@ -46,7 +46,8 @@ def rows() -> tuple[np.ndarray, np.ndarray]:
 class Operation:
     """Something that writes.
 
-    ``act`` does it in a folder. ``target`` is what it writes; ``whole`` looks at that when it is said to be done. ``leaves`` are names that may stay behind, to go on from.
+    ``act`` does it in a folder. ``target`` is what it writes; ``whole`` looks at that when it is said to be done.
+    ``leaves`` are names that may stay behind, to go on from.
     """
 
     target: str

@@ -22,7 +22,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
     """Make the folder, if it is not there, and keep others out of this function while it is used.
 
     The system takes the lock away when the program ends, however it ends: nothing is left behind. It stays with the
-    folder when that is renamed. A file system without locks (some that are mounted over a network) has none here, either.
+    folder when that is renamed. A file system without locks (some that are mounted over a network) has none here.
 
     Raises
     ------

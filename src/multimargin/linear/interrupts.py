@@ -45,7 +45,7 @@ def interrupt() -> None:
 
 @contextmanager
 def deferred_interrupt(wanted: bool, when_asked: Callable[[], None] = lambda: None) -> Iterator[Interrupt]:
-    """Where Ctrl-C would raise KeyboardInterrupt at once, let ``raise_if_asked`` do it; at once it calls ``when_asked``.
+    """Where Ctrl-C would raise KeyboardInterrupt at once, let ``raise_if_asked`` do it; ``when_asked`` is at once.
 
     Threads other than the main one get no signals: nothing is changed there.
     """
