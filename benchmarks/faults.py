@@ -3,8 +3,8 @@
 A library that is loaded before all others (failing_writes.c, compiled by cc) lets the n-th write, sync, rename, new
 file or new folder fail, n = 1, 2, 3, ... until the work is done without having met it; once with a disk that is full
 from there on, once with a single I/O error. After each: what was there before is there with the same bytes, the error
-names the file and says what to do (a command: in one line), nothing else is left behind; and work that claims to be done is.
-With ``--disk`` the same is done on a file system of a few kilobytes that is really full (root only).
+names the file and says what to do (a command: in one line), nothing else is left behind; and what claims to be done is.
+With ``--disk`` the same is done on a file system that is really full (root only).
 """
 
 from __future__ import annotations
