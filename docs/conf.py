@@ -16,7 +16,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/*.md5", "gallery/*.zip"]
+exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/*.md5", "gallery/*.zip", "reliability/*"]
 suppress_warnings = ["misc.highlighting_failure"]  # tables of the guides are csv, which Pygments does not know
 
 html_theme = "furo"

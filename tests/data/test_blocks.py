@@ -290,3 +290,22 @@ def test_an_empty_folder_of_a_killed_writer_is_not_in_the_way(tmp_path):
     store = write_blocks(tmp_path / "rows.blocks", [(np.eye(3), [0, 1, 2])])
     assert store.n_rows == 3 and not (tmp_path / "rows.blocks.part").exists()
     assert not (tmp_path / "rows.blocks" / "journal.json").exists()
+
+
+def test_two_writers_of_one_store(tmp_path):
+    """The second is refused, and the first does not notice."""
+    X, y = np.eye(3), np.arange(3)
+    refused = []
+
+    def chunks():
+        yield X, y
+        with pytest.raises(OSError, match=r"s\.part: another program is writing there; wait for it") as caught:
+            write_blocks(tmp_path / "s", [(X, y)])
+        refused.append(caught.value)
+        yield X, y
+
+    store = write_blocks(tmp_path / "s", chunks())
+    assert store.n_rows == 6 and len(refused) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
+    with pytest.raises(FileExistsError):
+        write_blocks(tmp_path / "s", [(X, y)])

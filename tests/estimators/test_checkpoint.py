@@ -575,3 +575,24 @@ def test_a_time_limit_that_is_used_up_keeps_the_model(blobs, tmp_path, solver):
     with pytest.warns(ConvergenceWarning, match="time_limit"):
         model.fit(X, y)
     np.testing.assert_array_equal(model.coef_, first)
+
+
+@pytest.mark.parametrize("Machine", [LinearSVM, KernelSVM])
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_duals_outside_of_their_caps_are_refused(blobs, tmp_path, Machine, formulation):
+    """A forged file with the right checksum: certificates are built on feasible duals."""
+    path, small = tmp_path / "state", {"solver": "sdm"} if Machine is LinearSVM else {"solver": "decomposition"}
+    model = Machine(formulation, tol=1e-12, checkpoint=path, callbacks=[InterruptAt(3)], **small)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*blobs)
+    description, arrays = read_container(path, CHECKPOINT)
+    (name,) = [
+        n
+        for n in arrays
+        if n.startswith("loop.machines.0.")
+        and n.endswith(("block0.list_values", "block0.alpha", "core.alpha", "core.a"))
+    ]
+    assert arrays[name].any()
+    write_container(path, CHECKPOINT, description, arrays | {name: arrays[name] * 1e6})
+    with pytest.raises(CheckpointError, match="duals are outside of their bounds"):
+        model.set_params(callbacks=None).fit(*blobs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 import warnings
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from multimargin import KernelSVM, LinearSVM, load, save
-from multimargin.data.blocks import BlocksError, write_blocks
+from multimargin.data.blocks import BlocksError, BlockStore, write_blocks
 from tests.oracles import optimum, primal_objective, problems_of, weights_of
 
 TOL = 0.02
@@ -211,3 +212,14 @@ def test_checkpoints_are_refused(store, tmp_path):
     with pytest.raises(ValueError, match=r"checkpoint=.* is not done for a store of blocks"):
         LinearSVM(checkpoint=str(tmp_path / "state")).fit(store)
     assert LinearSVM(tol=TOL).fit(store).converged_
+
+
+def test_the_first_pass_over_a_store_counts(tmp_path, monkeypatch):
+    """For the time limit, and in the history."""
+    X, y = np.eye(6), np.arange(6) % 3
+    store, load, slow = write_blocks(tmp_path / "s", [(X, y)]), BlockStore.load, 0.2
+    monkeypatch.setattr(BlockStore, "load", lambda *args: (time.sleep(slow), load(*args))[1])
+    with pytest.warns(ConvergenceWarning, match="time_limit"):
+        model = LinearSVM(time_limit=slow, tol=1e-12, solver="sdm").fit(store)
+    assert model.history_["seconds"][0] > slow
+    assert 0 < model.dual_gap_ <= 1

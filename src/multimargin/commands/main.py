@@ -10,10 +10,11 @@ from typing import Any
 
 import multimargin
 from multimargin.commands import compare, completion, convert, demo, predict, report, train, tune
-from multimargin.commands.errors import CLOSED_PIPE, FAILED, INTERRUPTED, USAGE, CommandError
+from multimargin.commands.errors import CLOSED_PIPE, FAILED, INTERRUPTED, TERMINATED, USAGE, CommandError
 from multimargin.commands.liblinear_flags import with_weights_in_words
 from multimargin.commands.options import Parser
-from multimargin.commands.terminal import Terminal
+from multimargin.commands.signals import Terminated, terminable
+from multimargin.commands.terminal import Terminal, tell
 
 _ABOUT = "Multi-class support vector machines, trained exactly and certified."
 _CODES = """exit codes: 0 done, 1 failed, 2 wrong usage, 3 trained but not converged, 130 interrupted, 143 terminated
@@ -48,10 +49,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv : list of str or None
         The words after ``multimargin``; None takes them from the shell.
     """
+    for name in ("stdout", "stderr"):  # one that was closed takes everything, and keeps nothing
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     try:
-        code = _run(list(sys.argv[1:] if argv is None else argv))
-        sys.stdout.flush()
-        return code
+        with terminable():
+            code = _run(list(sys.argv[1:] if argv is None else argv))
+            sys.stdout.flush()
+            return code
+    except Terminated:
+        tell("multimargin: terminated")
+        return TERMINATED
     except BrokenPipeError:  # as `| head` does it; what is still in the buffer goes nowhere, and Python says nothing
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CLOSED_PIPE
@@ -75,13 +83,13 @@ def _run(argv: list[str]) -> int:
         raise
     except KeyboardInterrupt:
         terminal.clear()
-        print("multimargin: interrupted", file=sys.stderr)
+        tell("multimargin: interrupted")
         return INTERRUPTED
     except Exception as error:
         if os.environ.get("MULTIMARGIN_TRACEBACK") == "1":
             raise
         terminal.clear()
-        print(f"multimargin: error: {_in_words(error)}", file=sys.stderr, flush=True)
+        tell(f"multimargin: error: {_in_words(error)}")
         return error.exit_code if isinstance(error, CommandError) else FAILED
     finally:
         terminal.clear()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Callable
 from typing import Any
 
 from multimargin.commands.errors import CommandError
+from multimargin.commands.signals import unhurried
 
 _BEGIN = {b"solver_type": "liblinear", b"svm_type": "libsvm"}
 
@@ -26,6 +29,29 @@ def kind_of(path: str) -> str:
     if not begin:
         raise CommandError(f"{path}: is empty, no model")
     return next((kind for word, kind in _BEGIN.items() if begin.startswith(word)), "multimargin")
+
+
+def save_or_rescue(save: Callable[[str], None], path: str) -> None:
+    """Write a model. If that fails, after a training of hours perhaps, it goes to the folder for temporary files."""
+    try:
+        with unhurried():
+            save(path)
+    except OSError as error:
+        descriptor, elsewhere = -1, ""
+        try:
+            descriptor, elsewhere = tempfile.mkstemp(prefix="multimargin-", suffix=".model")
+            save(elsewhere)
+        except BaseException as again:
+            if elsewhere:
+                os.unlink(elsewhere)
+            if not isinstance(again, OSError):
+                raise
+            raise error from None
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
+        why = (error.strerror or str(error)).lower()
+        raise CommandError(f"{path}: {why}; the model is not lost: it is in {elsewhere}") from None
 
 
 def load_model(path: str) -> Any:

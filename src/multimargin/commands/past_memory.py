@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from multimargin.commands.errors import DONE, INTERRUPTED, NOT_CONVERGED, CommandError, UsageError
+from multimargin.commands.stored_rows import is_store
 from multimargin.commands.terminal import Terminal
 
 _GROWTH = 2.0  # what a byte of text becomes in memory, at most
@@ -26,7 +27,7 @@ def is_past_memory(args: argparse.Namespace) -> bool:
     if args.data.startswith("@") or not os.path.exists(args.data):
         return False
     if os.path.isdir(args.data):
-        return os.path.exists(os.path.join(args.data, "manifest.json"))
+        return is_store(args.data)
     if args.blocks is not None:
         return True
     if not os.path.isfile(args.data) or args.kernel:
@@ -64,17 +65,21 @@ def write_store(
     options["zero_based"] = _ZERO_BASED[getattr(args, "zero_based", "auto")]
     try:
         return write_blocks(path, data, block_mb=block_mb, compress=compress, **options)
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         raise CommandError(str(error)) from None
 
 
 def train_on_blocks(args: argparse.Namespace, model: Any, terminal: Terminal) -> int:
     """Write the blocks, unless they are there, train on them, and write the model."""
     _refuse(args)
+    from multimargin.data.atomic import naming
     from multimargin.data.blocks import BlocksError, open_blocks
 
     memory = memory_mb(args)
-    with tempfile.TemporaryDirectory(prefix=".multimargin-", dir=Path(args.model).absolute().parent) as folder:
+    beside = Path(args.model).absolute().parent
+    with naming(beside):
+        temporary = tempfile.TemporaryDirectory(prefix=".multimargin-", dir=beside)
+    with temporary as folder:
         kept = args.data if os.path.isdir(args.data) else args.blocks
         try:
             if kept is not None and os.path.exists(kept):
@@ -122,12 +127,15 @@ def _refuse(args: argparse.Namespace) -> None:
 def _train(args: argparse.Namespace, model: Any, store: Any, memory: float, terminal: Terminal) -> int:
     from multimargin.commands.fitting import Fit, fit
     from multimargin.commands.machines import set_weights
+    from multimargin.commands.model_files import save_or_rescue
     from multimargin.commands.train import as_options, tell
     from multimargin.models import save
 
     if store.classes.dtype.kind == "f":
         raise CommandError(f"{args.data}: classes must be whole numbers (for regression: sklearn.svm.LinearSVR)")
     set_weights(model, args.weight, store.classes, args.data)
+    if store.zero_based and args.zero_based == "auto":
+        terminal.note(f"{args.data}: indices start at 0: say --zero-based yes when predicting")
     terminal.clear()
     model.set_params(verbose=int(terminal.live), memory_mb=memory)
     interrupted = False
@@ -141,7 +149,7 @@ def _train(args: argparse.Namespace, model: Any, store: Any, memory: float, term
         raise CommandError(f"{args.data}: {error}") from None
     model.set_params(verbose=0)
     terminal.status(f"writing {args.model}", now=True)
-    save(model, args.model)
+    save_or_rescue(lambda path: save(model, path), args.model)
     score = float(model.score(store))
     shape = (store.n_rows, store.n_features)
     tell(args, terminal, model, shape, trained.seconds, score, store.n_rows, "the training rows")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from multimargin.commands.errors import DONE, CommandError, UsageError
 from multimargin.commands.options import DATA_HELP, Parser, add_data_options, add_output_options, command, count
-from multimargin.commands.terminal import CONTROL_CHARACTERS, Terminal, check_output
+from multimargin.commands.terminal import CONTROL_CHARACTERS, Terminal, check_output, tell
 
 _ABOUT = """Predict the label of every row of DATA by the model in MODEL, one a line, into OUT (- is stdout).
 
@@ -44,7 +43,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     model = _load(args.model)
 
     from multimargin.data.atomic import write_atomically
-    from multimargin.data.tables import columns_of, n_features_of
+    from multimargin.data.tables import columns_of
 
     columns = columns_of(model)
     machine = model
@@ -52,26 +51,68 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         machine = machine.steps[-1][1]
     if args.proba and getattr(machine, "calibration_", None) is None:
         raise UsageError(f"--proba: {args.model} has no probabilities; train it with --probability")
-    data = _read(args, terminal, columns, None if columns is not None else n_features_of(model))
-    if hasattr(data.X, "to_scipy") and hasattr(model, "get_params"):  # an estimator, which is not light
-        data.X = data.X.to_scipy()
-    labels, values = _predict(model, machine, data, args)
-    accuracy, remark = _accuracy(labels, data.y, machine.classes_)
+    told = _Told(machine.classes_, keeps=args.out == "-" and args.json)
+    lines = _lines(
+        _predicted(model, machine, _read(args, terminal, columns, model), args, told), machine.classes_, args
+    )
 
-    if args.out == "-" and not args.json:
-        terminal.clear()
-        sys.stdout.writelines(_lines(labels, values, machine.classes_, args))
-        sys.stdout.flush()
-    elif args.out != "-":
-        lines = _lines(labels, values, machine.classes_, args)
+    if args.out != "-":
         write_atomically(args.out, (line.encode() for line in lines), sync=False)
-        terminal.summary(f"{len(labels)} labels: {args.out}")
-    if accuracy is not None:
-        _said(terminal, args.out, f"accuracy: {accuracy:.4f} ({round(accuracy * len(labels))} of {len(labels)} rows)")
-    elif remark:
-        terminal.note(remark)
-    terminal.answer(_answer(args, labels, values, machine.classes_, accuracy))
+        terminal.summary(f"{told.rows} labels: {args.out}")
+    elif args.json:
+        for _ in lines:  # they are in the answer
+            pass
+    else:
+        terminal.write(lines)
+    if told.accuracy is not None:
+        _said(terminal, args.out, f"accuracy: {told.accuracy:.4f} ({told.right} of {told.rows} rows)")
+    elif told.labelled:
+        terminal.note("no label of the data is a class of the model: no accuracy")
+    terminal.answer(_answer(args, told))
     return DONE
+
+
+class _Told:
+    """What is said of all predictions, which come part by part."""
+
+    def __init__(self, classes: Any, *, keeps: bool):
+        self.classes, self.keeps = classes, keeps
+        self.rows = self.right = 0
+        self.labelled = self.known = False
+        self.labels: list[Any] = []  # and values, of the parts: if they are kept
+        self.values: list[Any] = []
+
+    def add(self, labels: Any, values: Any, y: Any) -> None:
+        """Count a part."""
+        import numpy as np
+
+        from multimargin.data.tables import labels_as
+
+        self.rows += len(labels)
+        if self.keeps:
+            self.labels.append(labels)
+            self.values.append(values)
+        if y is None or not len(y):
+            return
+        y = labels_as(self.classes, y)
+        self.labelled = True
+        self.known = self.known or bool(np.isin(y, self.classes).any())
+        self.right += int(np.sum(labels == y))
+
+    @property
+    def accuracy(self) -> float | None:
+        """The share of labels that are right, where any can be."""
+        return self.right / self.rows if self.known else None
+
+
+def _predicted(model: Any, machine: Any, parts: Any, args: argparse.Namespace, told: _Told) -> Any:
+    """Labels and values of the parts."""
+    for data in parts:
+        if hasattr(data.X, "to_scipy") and hasattr(model, "get_params"):  # an estimator, which is not light
+            data.X = data.X.to_scipy()
+        labels, values = _predict(model, machine, data, args)
+        told.add(labels, values, data.y)
+        yield labels, values
 
 
 def _said(terminal: Terminal, out: str, text: str) -> None:
@@ -79,7 +120,7 @@ def _said(terminal: Terminal, out: str, text: str) -> None:
     if out != "-":
         terminal.summary(text)
     elif not terminal.quiet and not terminal.as_json:
-        print(text, file=sys.stderr)
+        tell(text)
 
 
 def _load(path: str) -> Any:
@@ -93,8 +134,19 @@ def _load(path: str) -> Any:
     return load_to_predict(path)
 
 
-def _read(args: argparse.Namespace, terminal: Terminal, columns: Any, n_features: Any) -> Any:
-    """The rows. svmlight text may have features that the model does not know, and numbers of any kind as labels:
+def _read(args: argparse.Namespace, terminal: Terminal, columns: Any, model: Any) -> Any:
+    """The rows, in parts: the blocks of a store, else all of them."""
+    from multimargin.commands.stored_rows import datasets_of, is_store
+    from multimargin.data.tables import n_features_of
+
+    n_features = None if columns is not None else n_features_of(model)
+    if n_features is None or not is_store(args.data):
+        return [_read_whole(args, terminal, columns, n_features)]
+    return datasets_of(args.data, n_features, terminal)
+
+
+def _read_whole(args: argparse.Namespace, terminal: Terminal, columns: Any, n_features: Any) -> Any:
+    """svmlight text may have features that the model does not know, and numbers of any kind as labels:
     LIBLINEAR predicts it all the same."""
     from multimargin.commands.datasets import Dataset, format_of, read_more_data
 
@@ -149,37 +201,27 @@ def _predict(model: Any, machine: Any, data: Any, args: argparse.Namespace) -> t
     return machine.classes_[values.argmax(axis=1)], values
 
 
-def _accuracy(labels: Any, y: Any, classes: Any) -> tuple[float | None, str]:
-    """The share of labels that are right, or why that cannot be said."""
-    import numpy as np
-
-    from multimargin.data.tables import labels_as
-
-    if y is None or not len(y):
-        return None, ""
-    y = labels_as(classes, y)
-    if not np.isin(y, classes).any():
-        return None, "no label of the data is a class of the model: no accuracy"
-    return float(np.mean(labels == y)), ""
-
-
 def _best(values: Any, top: int) -> Any:
     """The columns of the largest values of every row, the largest first."""
     return (-values).argsort(axis=1, kind="stable")[:, :top]
 
 
-def _lines(labels: Any, values: Any, classes: Any, args: argparse.Namespace) -> Any:
+def _lines(predicted: Any, classes: Any, args: argparse.Namespace) -> Any:
     names = [_label(name) for name in classes.tolist()]
-    if args.top is not None:
-        for row, best in zip(values, _best(values, args.top), strict=True):
-            yield "\t".join(f"{names[j]}\t{row[j]:.6g}" for j in best) + "\n"
-    elif args.proba:
-        yield "\t".join(["label", *names]) + "\n"
-        for label, row in zip(labels.tolist(), values.tolist(), strict=True):
-            yield "\t".join([_label(label), *(f"{value:.6g}" for value in row)]) + "\n"
-    else:
-        for label in labels.tolist():
-            yield _label(label) + "\n"
+    header = args.proba and args.top is None
+    for labels, values in predicted:
+        if header:  # not before the first rows: they may be refused
+            yield "\t".join(["label", *names]) + "\n"
+            header = False
+        if args.top is not None:
+            for row, best in zip(values, _best(values, args.top), strict=True):
+                yield "\t".join(f"{names[j]}\t{row[j]:.6g}" for j in best) + "\n"
+        elif args.proba:
+            for label, row in zip(labels.tolist(), values.tolist(), strict=True):
+                yield "\t".join([_label(label), *(f"{value:.6g}" for value in row)]) + "\n"
+        else:
+            for label in labels.tolist():
+                yield _label(label) + "\n"
 
 
 def _label(label: Any) -> str:
@@ -189,20 +231,24 @@ def _label(label: Any) -> str:
     return str(label).translate(_ESCAPES)
 
 
-def _answer(args: argparse.Namespace, labels: Any, values: Any, classes: Any, accuracy: float | None) -> dict[str, Any]:
+def _answer(args: argparse.Namespace, told: _Told) -> dict[str, Any]:
     result: dict[str, Any] = {
         "command": "predict",
         "data": args.data,
         "model": args.model,
         "out": args.out,
-        "rows": len(labels),
-        "classes": classes,
-        "accuracy": accuracy,
+        "rows": told.rows,
+        "classes": told.classes,
+        "accuracy": told.accuracy,
     }
-    if args.out == "-":
-        result["labels"] = labels
+    if told.keeps:
+        import numpy as np
+
+        result["labels"] = np.concatenate(told.labels)
+        values = np.concatenate(told.values) if told.values[0] is not None else None
         if args.top is not None:
-            names = classes.tolist()
+            assert values is not None
+            names = told.classes.tolist()
             rows = zip(values.tolist(), _best(values, args.top).tolist(), strict=True)
             result["top"] = [[[names[j], row[j]] for j in best] for row, best in rows]
         elif args.proba:

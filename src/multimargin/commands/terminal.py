@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import shutil
 import sys
 import time
+from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from multimargin.commands.errors import CommandError
 
 _REFRESH = 0.1  # seconds between two states of the live line
+_LINES = 1000  # that are written at once
 _OUR_MODEL = b'{"__metadata__":{"checksum":"'  # after eight bytes of length; see multimargin.data.container
 # Characters that end a line, or command a terminal: C0, DEL, C1, and the separators of Unicode.
 CONTROL_CHARACTERS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
@@ -34,7 +38,15 @@ class Terminal:
         """A line of the result, for people."""
         if not self.as_json:
             self.clear()
-            print(text, flush=True)
+            self.write([f"{text}\n"])
+
+    def write(self, lines: Iterable[str]) -> None:
+        """A result, as it is."""
+        lines = iter(lines)
+        while some := "".join(islice(lines, _LINES)):
+            self.clear()
+            _written(some, flush=False)
+        _written("", flush=True)
 
     def summary(self, text: str) -> None:
         """A line about a result that went into a file; --quiet does without."""
@@ -45,7 +57,7 @@ class Terminal:
         """The result, for programs."""
         if self.as_json:
             self.clear()
-            print(json.dumps(_plain(result), ensure_ascii=False), flush=True)
+            self.write([json.dumps(_plain(result), ensure_ascii=False), "\n"])
 
     def note(self, text: str) -> None:
         """Something worth knowing, on stderr."""
@@ -55,7 +67,7 @@ class Terminal:
     def warn(self, text: str, kind: str = "warning") -> None:
         """Something that must be known, on stderr."""
         self.clear()
-        print(f"multimargin: {kind}: {one_line(text)}", file=sys.stderr, flush=True)
+        tell(f"multimargin: {kind}: {one_line(text)}")
 
     def status(self, text: str, *, now: bool = False) -> None:
         """What is going on, as a line that the next one replaces."""
@@ -63,16 +75,31 @@ class Terminal:
             return
         self._next = time.monotonic() + _REFRESH
         text = text[: max(shutil.get_terminal_size().columns - 1, 20)]
-        sys.stderr.write("\r" + text.ljust(self._shown))
-        sys.stderr.flush()
+        tell("\r" + text.ljust(self._shown), end="")
         self._shown = len(text)
 
     def clear(self) -> None:
         """Take the live line away."""
         if self._shown:
-            sys.stderr.write("\r" + " " * self._shown + "\r")
-            sys.stderr.flush()
+            tell("\r" + " " * self._shown + "\r", end="")
             self._shown = 0
+
+
+def tell(text: str, end: str = "\n") -> None:
+    """Say something on stderr; that nobody can hear it is no reason to fail."""
+    with contextlib.suppress(OSError):
+        print(text, end=end, file=sys.stderr, flush=True)
+
+
+def _written(text: str, *, flush: bool) -> None:
+    try:
+        sys.stdout.write(text)
+        if flush:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror}; write elsewhere", "standard output") from None
 
 
 def one_line(text: object) -> str:

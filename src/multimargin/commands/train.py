@@ -127,7 +127,7 @@ _AGAIN = "the same command goes on from there"
 @contextmanager
 def _terminable() -> Iterator[list[int]]:
     """SIGTERM ends the training as Ctrl-C does, at a point to go on from; whether it came."""
-    from multimargin.linear.loop import interrupt
+    from multimargin.linear.interrupts import interrupt
 
     came: list[int] = []
 
@@ -201,6 +201,7 @@ def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal, 
     from multimargin.commands.datasets import format_beside, read_more_data
     from multimargin.commands.errors import CommandError
     from multimargin.commands.fitting import Fit, accuracy, fit, learn_features, split
+    from multimargin.commands.model_files import save_or_rescue
 
     if data.zero_based and args.zero_based == "auto":
         terminal.note(f"{data.path}: indices start at 0: say --zero-based yes when predicting")
@@ -238,7 +239,7 @@ def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal, 
         raise CommandError(f"{data.path}: {error}") from None
     model.set_params(verbose=0)
     terminal.status(f"writing {args.model}", now=True)
-    _save(features, model, args.model)
+    save_or_rescue(lambda path: _save(features, model, path), args.model)
     score = accuracy(model, X if judged is data else features(judged), judged.y)
     tell(args, terminal, model, X.shape, trained.seconds, score, judged.n_rows, where)
     if interrupted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 from typing import Any
 
 from multimargin.commands.errors import DONE, INTERRUPTED, UsageError
@@ -145,6 +146,8 @@ def _draw(found: Any, path: str) -> None:
     import numpy as np
     from matplotlib.figure import Figure
 
+    from multimargin.data.atomic import write_atomically
+
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     ax = figure.subplots()
     points = sorted(found.scores)
@@ -161,4 +164,6 @@ def _draw(found: Any, path: str) -> None:
         ax.scatter([2.0 ** best[0]], [2.0 ** best[1]], s=260, facecolors="none", edgecolors="tab:red", linewidths=2)
         ax.set(xscale="log", yscale="log", xlabel="C", ylabel="gamma", title=f"best: {found.best_score:.4f} (circle)")
         figure.colorbar(colours, label="accuracy, rows held out")
-    figure.savefig(path, dpi=130)
+    picture = io.BytesIO()
+    figure.savefig(picture, format=path.lower().rsplit(".", 1)[1], dpi=130)
+    write_atomically(path, [picture.getvalue()], sync=False)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+# What to do about a write that failed.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_OTHERWISE = "check the disk, or write elsewhere"
+_ADVICE = dict.fromkeys(_FULL, "make room, or write elsewhere") | {errno.EACCES: "write elsewhere"}
 
 
 def checked_target(path: str | os.PathLike) -> Path:
@@ -40,20 +46,47 @@ def write_atomically(path: str | os.PathLike, parts: Iterable[bytes | memoryview
     Raises
     ------
     OSError
-        As the system says it: no such folder, no permission, no space.
+        What the system says (no such folder, no permission, no space), of this file, and what to do.
     """
     target = checked_target(path)
     if target.exists() and not target.is_file():
-        with target.open("wb") as file:
+        with naming(target), target.open("wb") as file:
             file.writelines(parts)
         return
+    with naming(target):
+        _replace(target, parts, sync)
+    if sync:
+        sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def naming(target: Path) -> Iterator[None]:
+    """Around writes: what fails is said of the target, and what to do. The system tells of a descriptor, or of the name
+    that the file has while it is written; users know the target."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise failed_write(error, target) from error
+
+
+def failed_write(error: OSError, target: Path) -> OSError:
+    """The error for a file, and what to do: to be raised."""
+    advice, said = f"; {_ADVICE.get(error.errno or 0, _OTHERWISE)}", error.strerror or ""
+    if error.errno == errno.EPIPE or said.endswith(advice):
+        advice = ""
+    return OSError(error.errno, f"{said}{advice}", str(target))
+
+
+def _replace(target: Path, parts: Iterable[bytes | memoryview], sync: bool) -> None:
     # A name of its own, as that of the target may already be as long as names can be.
     temporary = target.parent / f".{secrets.token_hex(8)}.part"
     # What replaces a file that only its owner reads is never, not even for a moment, readable by others.
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, flags, 0o666 if mode is None else 0o600)
     try:
+        descriptor = os.open(temporary, flags, 0o666 if mode is None else 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.writelines(parts)
             file.flush()
@@ -66,8 +99,6 @@ def write_atomically(path: str | os.PathLike, parts: Iterable[bytes | memoryview
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    if sync:
-        sync_folder(target.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from multimargin.data.atomic import sync_folder, write_atomically
+from multimargin.data.atomic import failed_write, sync_folder, write_atomically
 from multimargin.data.block_files import VERSION, Entry, Layout, checksum_of, write_block
 from multimargin.data.chunks import Chunk, Source, source_of
+from multimargin.data.folder_lock import locked_folder
 from multimargin.data.svmlight_stream import IndexZero
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ def write_blocks(
     ------
     FileExistsError
         If the path is taken.
+    OSError
+        If another program is writing it, or the disk is full: the file, and what to do.
     ValueError
         As the readers of the files say it, or if chunks do not fit together.
     """
@@ -128,21 +131,49 @@ def _check(target: Path, block_mb: Any, dtype: Any, n_features: Any, zero_based:
 
 def _write(target: Path, source: Source, options: list[Any], compress: bool, n_features: int | None) -> None:
     folder, signature = _unfinished(target), _signature(source, options)
-    state = _State.continued(folder, signature) or _State.begun(folder, signature, compress, n_features)
     try:
+        with locked_folder(folder):
+            if target.exists():  # since it was checked
+                raise FileExistsError(f"{target}: another program has just written it; choose another name")
+            _write_into(folder, signature, target, source, options, compress, n_features)
+    except OSError as error:
+        where = str(error.filename or target)
+        if error.errno is None or not where.startswith(str(target)):  # in our words already, or not of the store
+            raise
+        later = "" if signature is None else "; the same call goes on from there"
+        raise OSError(error.errno, f"{failed_write(error, target).strerror}{later}", where) from error
+
+
+def _write_into(
+    folder: Path,
+    signature: Any,
+    target: Path,
+    source: Source,
+    options: list[Any],
+    compress: bool,
+    n_features: int | None,
+) -> None:
+    try:
+        state = _State.continued(folder, signature) or _State.begun(folder, signature, compress, n_features)
         for X, codes, weights, at in _blocks(source, state, options[1] * 2**20):
             state.add(X, codes, weights, at)
         if not state.entries:
             raise ValueError("the source has no rows: there is nothing to write")
-        state.finish(source.text_labels)
+        state.finish(source.text_labels, getattr(source, "zero_based", None) is True)
+        folder.rename(target)
     except BaseException as error:
-        if signature is None or not isinstance(error, OSError | KeyboardInterrupt):
-            shutil.rmtree(folder)  # the same call would fail again, or begin anew
+        # What the same call would go on from stays. It would fail again, or begin anew, after anything else.
+        goes_on = signature is not None and isinstance(error, OSError | KeyboardInterrupt)
+        if not isinstance(error, _NotOurs) and not (goes_on and (folder / JOURNAL).is_file()):
+            shutil.rmtree(folder, ignore_errors=True)
         raise
-    folder.rename(target)
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(OSError):
         (target / JOURNAL).unlink()  # until here the same call would have gone on
     sync_folder(target.parent)
+
+
+class _NotOurs(FileExistsError):
+    """A folder that this module did not write."""
 
 
 def _unfinished(target: Path) -> Path:
@@ -174,11 +205,11 @@ class _State:
     @classmethod
     def begun(cls, folder: Path, signature: Any, compress: bool, n_features: int | None) -> _State:
         """From nothing."""
-        if folder.exists():
-            if not (folder / JOURNAL).is_file() and any(folder.iterdir()):
-                raise FileExistsError(f"{folder}: is in the way, and not of a store that is being written; move it")
-            shutil.rmtree(folder)
-        folder.mkdir()
+        there = list(folder.iterdir())
+        if there and not (folder / JOURNAL).is_file():
+            raise _NotOurs(f"{folder}: is in the way, and not of a store that is being written; move it")
+        for file in sorted(there, key=lambda file: file.name == JOURNAL):  # the folder itself is locked
+            file.unlink()
         state = cls(folder, signature, compress, n_features)
         state._write_journal()
         return state
@@ -277,9 +308,9 @@ class _State:
         }
         write_atomically(self.folder / JOURNAL, [json.dumps(self._described() | more).encode()])
 
-    def finish(self, text_labels: bool) -> None:
+    def finish(self, text_labels: bool, zero_based: bool) -> None:
         """Write the manifest; labels of text are integers if all of them are."""
-        body = self._described()
+        body = self._described() | ({"zero_based": True} if zero_based else {})
         if text_labels:
             body["labels"], body["label_kind"] = _as_integers(body["labels"], self.label_kind)
         manifest = {"checksum": checksum_of(body), "store": body}

@@ -55,6 +55,8 @@ class BlockStore:
         Sparse or dense, dtype, whether there are weights, whether the files are compressed.
     entries : list of Entry
         Rows, non-zeros, bytes and checksum of every block.
+    zero_based : bool
+        Whether it was written from svmlight text whose indices start at 0.
 
     Examples
     --------
@@ -74,7 +76,7 @@ class BlockStore:
     def __init__(self, path: str | os.PathLike):
         self.path = Path(path)
         described = _read_manifest(self.path)
-        self.layout, self.entries, labels, weights = described
+        self.layout, self.entries, labels, weights, self.zero_based = described
         order = np.argsort(labels, kind="stable")
         self.classes, self.class_weights = labels[order], weights[order]
         self._encoded = np.empty(len(order), np.int64)  # of a position in the list of labels: the class
@@ -140,7 +142,7 @@ def open_blocks(path: str | os.PathLike) -> BlockStore:
     return store
 
 
-def _read_manifest(path: Path) -> tuple[Layout, list[Entry], np.ndarray, np.ndarray]:
+def _read_manifest(path: Path) -> tuple[Layout, list[Entry], np.ndarray, np.ndarray, bool]:
     name = path / MANIFEST
     if not path.is_dir():
         raise FileNotFoundError(f"{path}: there is no such folder" if not path.exists() else f"{path}: is no folder")
@@ -165,7 +167,7 @@ def _read_manifest(path: Path) -> tuple[Layout, list[Entry], np.ndarray, np.ndar
         raise BlocksError(f"{name}: is damaged: {error!r}") from None
 
 
-def _described(name: str, body: dict[str, Any]) -> tuple[Layout, list[Entry], np.ndarray, np.ndarray]:
+def _described(name: str, body: dict[str, Any]) -> tuple[Layout, list[Entry], np.ndarray, np.ndarray, bool]:
     """What a manifest says, checked."""
     kind = _KINDS[body["label_kind"]]
     labels: np.ndarray = np.array(body["labels"], dtype=kind)
@@ -199,7 +201,7 @@ def _described(name: str, body: dict[str, Any]) -> tuple[Layout, list[Entry], np
         raise BlocksError(f"{name}: weights of labels must be finite and not negative")
     if sum(entry.rows for entry in entries) != _count(body["rows"]):
         raise BlocksError(f"{name}: the rows of its blocks are not the {body['rows']} that it has")
-    return layout, entries, labels, weights
+    return layout, entries, labels, weights, _boolean(body.get("zero_based", False))
 
 
 def _count(value: Any, least: int = 0) -> int:

@@ -185,6 +185,7 @@ class Margins:
             "time_limit": f"after time_limit={self.time_limit} s; raise time_limit, {easier}",
             "callback": "because a callback said so",
             "precision": f"because float64 cannot do better; {easier}",
+            "disk": "because the duals of a block could not be written; the model is as it was last certified",
         }[outcome.stopped_by]
         if self.stopping == "violation":
             reached = f"the relative duality gap is {self.dual_gap_:.2g} and the violation is still above {self.tol:g}"

@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from threading import Event
+from typing import Any
+
+from multimargin.linear.interrupts import deferred_interrupt
 
 
 def in_threads(work: Callable, items: list, threads: int, stop: Event) -> list:
     """``work`` of every item, in order. An error or Ctrl-C sets ``stop``, waits for those that run, and is raised."""
     if threads == 1 or len(items) == 1:
         return [work(item) for item in items]
-    with ThreadPoolExecutor(min(threads, len(items))) as pool:
-        futures = [pool.submit(work, item) for item in items]
-        try:
+
+    def unless_stopped(item: Any) -> Any:
+        return None if stop.is_set() else work(item)
+
+    with deferred_interrupt(True, stop.set) as later:
+        with ThreadPoolExecutor(min(threads, len(items))) as pool:
+            futures = [pool.submit(unless_stopped, item) for item in items]
             finished, _ = wait(futures, return_when=FIRST_EXCEPTION)
-        finally:
             stop.set()
             for future in futures:
                 future.cancel()
+        later.raise_if_asked()
     for future in finished:
         if error := future.exception():
             raise error

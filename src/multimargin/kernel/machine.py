@@ -13,7 +13,7 @@ import numpy as np
 
 from multimargin import _core
 from multimargin.linear.state import State, attributes, number, part, prefixed, set_attributes
-from multimargin.problems.formulations import Formulation
+from multimargin.problems.formulations import Formulation, check_feasible
 from multimargin.problems.range import SMALLEST_OBJECTIVE
 
 # Kernel values that the rounds of one call may touch beside those that they compute: well below 50 ms.
@@ -120,6 +120,8 @@ class KernelMachine:
         That it has behind it, where it goes on from duals in another precision; ``counted`` by another store.
     patience : float
         Epochs in which it has to halve the gap (or the violation, if that decides): else it gives up.
+    bounds : tuple of ndarray
+        Labels and caps of the examples, which duals that come from outside must keep to.
     """
 
     def __init__(
@@ -136,8 +138,9 @@ class KernelMachine:
         tol: float,
         stopping: str,
         patience: float,
+        bounds: tuple[np.ndarray, np.ndarray],
     ):
-        self.problem, self.core, self.store = problem, core, store
+        self.problem, self.core, self.store, self.bounds = problem, core, store, bounds
         self.number, self.solver, self.tol, self.stopping = number, solver, tol, stopping
         self.epochs, self.n_passes, self.counted = epochs, passes, counted
         self.patience, self.halved, self.halved_at = patience, np.inf, epochs
@@ -219,6 +222,9 @@ class KernelMachine:
         """Go on from there."""
         set_attributes(self, _KEPT, state)
         self.core.set_state(part(state, "core"))
+        duals, (label, cap) = self.core.duals(), self.bounds
+        example, lane = np.nonzero(duals)
+        check_feasible(self.problem, label, cap, example, lane, duals[example, lane])
 
     def result(self, rows: np.ndarray, cap: np.ndarray, columns: slice, sample: np.ndarray) -> Result:
         """What came of it; its examples are ``rows`` of the store, and ``sample`` those whose scores are wanted."""

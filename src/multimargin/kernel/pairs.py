@@ -20,6 +20,9 @@ from multimargin.problems.formulations import Formulation
 _KEPT = ("epochs", "n_passes", "primal", "dual", "gap", "bias", "felt", "met", "out_of_epochs")
 
 
+_ROUNDING = 1e-8  # of caps, relative
+
+
 class PairRecord(NamedTuple):
     """A finished machine; ``active_rows`` counts the visits of all its rounds."""
 
@@ -87,7 +90,7 @@ class PairsMachine:
         tol: float,
         stopping: str,
     ):
-        self.problem, self.store, self.first, self.size = problem, store, first, size
+        self.problem, self.store, self.first, self.size, self.cap = problem, store, first, size, cap
         self.tol, self.stopping, self.n_passes, self.counted = tol, stopping, passes, counted
         self.epochs = 0.0
         self.cancelled = False
@@ -170,6 +173,9 @@ class PairsMachine:
         """Go on from there."""
         set_attributes(self, _KEPT, state)
         self.core.set_state(part(state, "core"))
+        _, row, value = self.core.duals()
+        if np.any(np.abs(value) > self.cap[row] * (1 + _ROUNDING)):
+            raise ValueError("duals are outside of their bounds")
 
     def result(self) -> Result:
         """What came of all pairs."""

@@ -217,6 +217,7 @@ class _Training:
                 if not self.outcome.converged and not self.outcome.remark:
                     self.outcome.remark = self._indefinite()
         except KeyboardInterrupt as interrupt:
+            self.outcome.converged, self.outcome.stopped_by = False, "interrupt"  # also between two trainings
             raise Interrupted(self._trained()) from interrupt
         return self._trained()
 
@@ -327,6 +328,7 @@ class _Training:
             tol=request.tol,
             stopping=request.stopping,
             patience=_PATIENCE if store.single_precision and request.solver == "block" else np.inf,
+            bounds=(np.where(task.label > 0, 0, -1) if task.free_bias else task.label, cap),
         )
 
     def _distrusted(self) -> list[int]:

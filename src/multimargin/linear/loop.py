@@ -5,13 +5,10 @@ share (a store of kernel rows) guards itself.
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, count
 from math import ceil
@@ -20,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from multimargin.linear.checkpoint import Checkpoint
+from multimargin.linear.interrupts import deferred_interrupt
 from multimargin.linear.state import State, Stateful, number, part, parts, prefixed
 
 HISTORY = np.dtype(
@@ -114,7 +112,7 @@ class Outcome:
     """How the loop ended."""
 
     converged: bool = True
-    stopped_by: str = "converged"  # or max_iter, time_limit, callback, interrupt, precision
+    stopped_by: str = "converged"  # or max_iter, time_limit, callback, interrupt, precision, disk
     n_iter: int = 0
     remark: str = ""  # on what kept it from convergence, for the warning
     history: list[tuple] = field(default_factory=list)
@@ -213,12 +211,16 @@ class _Loop:
 
     def run(self) -> None:
         self.executor: Executor = _Inline() if self.n_threads == 1 else ThreadPoolExecutor(self.n_threads)
-        with self.executor, _deferred_interrupt(self.checkpoint is not None) as later:
+        # A state to go on from is one between two slices; and other threads are not left behind with their locks.
+        deferred = self.checkpoint is not None or self.n_threads > 1
+        with self.executor, deferred_interrupt(deferred, self._hurry) as later:
             try:
                 self._go_on()
                 while self.alive:
                     if self.jobs:
                         ready, _ = wait(self.jobs, return_when=FIRST_COMPLETED)
+                        if self.checkpoint is None:
+                            later.raise_if_asked()
                         for job in ready:
                             self._receive(job)
                         self._tell()
@@ -328,11 +330,15 @@ class _Loop:
                 outcome.stopped_by = why
         self.collect(position, machine)
 
-    def _interrupted(self) -> None:
-        """Take the machines as they are. With a checkpoint slices end first: one goes on from between them."""
+    def _hurry(self) -> None:
+        """An interrupt: slices end soon. With a checkpoint they end as usual: one goes on from between them."""
         if self.checkpoint is None:
-            for machine in self.alive.values():
+            for machine in list(self.alive.values()):
                 machine.cancelled = True
+
+    def _interrupted(self) -> None:
+        """Take the machines as they are."""
+        self._hurry()
         wait(self.jobs)
         if self.checkpoint is not None and self.sound and all(job.exception() is None for job in self.jobs):
             for job in list(self.jobs):
@@ -398,47 +404,3 @@ class _Loop:
         taken = {*alive, *self.finished}
         positions = chain(alive, (position for position in count() if position not in taken))
         self.waiting = zip(positions, machines, strict=False)
-
-
-class _Interrupt:
-    """Ctrl-C that waits for the end of a slice; a second one does not."""
-
-    asked = False
-
-    def note(self, *_: Any) -> None:
-        if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True
-
-    def raise_if_asked(self) -> None:
-        if self.asked:
-            raise KeyboardInterrupt
-
-
-_deferred: list[_Interrupt] = []  # of the loop with a checkpoint that runs in the main thread
-
-
-def interrupt() -> None:
-    """For handlers of signals: KeyboardInterrupt, at the end of a slice if that can be waited for."""
-    if not _deferred:
-        raise KeyboardInterrupt
-    _deferred[-1].note()
-
-
-@contextmanager
-def _deferred_interrupt(wanted: bool) -> Iterator[_Interrupt]:
-    """Where Ctrl-C would raise KeyboardInterrupt at once, in the middle of anything, let the loop do it."""
-    later, usual = _Interrupt(), signal.default_int_handler
-    if not wanted or threading.current_thread() is not threading.main_thread():
-        yield later
-        return
-    takes_over = signal.getsignal(signal.SIGINT) is usual
-    _deferred.append(later)
-    if takes_over:
-        signal.signal(signal.SIGINT, later.note)
-    try:
-        yield later
-    finally:
-        _deferred.pop()
-        if takes_over:
-            signal.signal(signal.SIGINT, usual)

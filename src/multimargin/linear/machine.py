@@ -17,7 +17,7 @@ from multimargin import _core
 from multimargin.data.csr import Csr
 from multimargin.linear.directions import held_back
 from multimargin.linear.state import State, attributes, number, part, prefixed, set_attributes
-from multimargin.problems.formulations import Formulation
+from multimargin.problems.formulations import Formulation, check_feasible
 from multimargin.problems.range import NEGLIGIBLE_NORM, SMALLEST_OBJECTIVE
 
 # Multiply-adds that one call into the core may spend: well below 50 ms of work, so that Ctrl-C and progress live.
@@ -376,10 +376,15 @@ class Machine:
         self.passes.set_state(part(state, "passes"))
         for i, block in enumerate(self.blocks):
             block.set_state(part(state, f"block{i}"))
+            value, lane, indptr = block.duals()
+            example = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+            check_feasible(self.problem, self.examples.label, self.examples.cap, example, lane, value)
         if certified := part(state, "certificate"):
             self.certificate = Certificate(self.new_weights(single_precision=False), 0.0, 0.0, 0.0)
             set_attributes(self.certificate, _CERTIFIED, certified)
             self.certificate.weights.set_state(part(state, "certified"))
+            if not self.certificate.dual <= self.certificate.primal * (1 + _ROUNDING):
+                raise ValueError("a lower bound is above the objective")
 
     def _kept(self) -> tuple[str, ...]:
         return ("done", "converged", *getattr(self.algorithm, "kept"))  # noqa: B009

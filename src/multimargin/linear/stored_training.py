@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 
 import numpy as np
 
+from multimargin.data.atomic import naming
 from multimargin.data.blocks import BlockStore
 from multimargin.linear.loop import Limits, Observer, Outcome, solve
 from multimargin.linear.machine import Machine, Settings
 from multimargin.linear.solvers import SOLVERS
-from multimargin.linear.streamed import StoredExamples, StoredProblem
+from multimargin.linear.streamed import DualsNotKept, StoredExamples, StoredProblem
 from multimargin.linear.training import Interrupted, Trained, weights_of
 from multimargin.problems.formulations import Formulation, formulation
 
@@ -42,7 +45,11 @@ class StoredRequest:
 
 
 def train_stored(request: StoredRequest) -> Trained:
-    """Train on a store. The duals are beside it while that lasts, or in the folder for temporary files."""
+    """Train on a store. The duals are beside it while that lasts, or in the folder for temporary files.
+
+    A disk that gets full ends the training with the model as it was last certified.
+    """
+    started = time.perf_counter()  # the first pass over the store counts, too
     store = request.stored.store
     problem = formulation(request.formulation, request.loss, request.n_classes)
     algorithm = SOLVERS[request.solver].make(request.settings)
@@ -55,13 +62,22 @@ def train_stored(request: StoredRequest) -> Trained:
         W, (primal, dual, worst_gap) = results[0]
         return Trained(W, problem.lanes, None, primal, dual, worst_gap, outcome)
 
-    with tempfile.TemporaryDirectory(prefix="multimargin-duals-", dir=_folder_beside(store)) as scratch:
+    beside = _folder_beside(store)
+    with naming(Path(beside or tempfile.gettempdir())):
+        temporary = tempfile.TemporaryDirectory(prefix="multimargin-duals-", dir=beside)
+    with temporary as scratch:
         examples = StoredExamples(request.stored, problem, Path(scratch), read_ahead)
         machine = Machine(problem, examples, algorithm, seed=request.seed)
         try:
             algorithm.start(machine, warm=False)
             collect = lambda position, machine: results.append(weights_of(machine))  # noqa: E731
-            solve([machine], collect, request.limits, 1, request.observers, outcome)
+            solve([machine], collect, request.limits, 1, request.observers, outcome, started)
+        except DualsNotKept as stopped:
+            if machine.certificate is None:
+                raise stopped.error from None
+            outcome.converged, outcome.stopped_by, outcome.remark = False, "disk", str(stopped.error)
+            outcome.n_iter = min(ceil(machine.epochs), request.limits.max_iter)
+            results.append(weights_of(machine))
         except KeyboardInterrupt as interrupt:
             if not results:
                 raise

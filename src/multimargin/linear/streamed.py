@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from multimargin import _core
+from multimargin.data.atomic import failed_write
 from multimargin.data.blocks import BlockStore
 from multimargin.data.rows import as_rows
 from multimargin.linear.directions import held_back, intercept_direction
@@ -99,6 +100,14 @@ class StoredExamples:
         return self._cost
 
 
+class DualsNotKept(Exception):
+    """A block's duals cannot be written, as the disk is full, say; the error says why."""
+
+    def __init__(self, error: OSError):
+        super().__init__(str(error))
+        self.error = error
+
+
 class Loaded:
     """A block in memory, and where its turn stands."""
 
@@ -148,7 +157,10 @@ class DiskBlocks:
         """End the turn of a block: its duals go to disk."""
         if self.loaded is not None:
             value, lane, indptr = self.loaded.block.duals()
-            np.savez(self._duals(self.loaded.number), value=value, lane=lane, indptr=indptr)
+            try:
+                np.savez(self._duals(self.loaded.number), value=value, lane=lane, indptr=indptr)
+            except OSError as error:
+                raise DualsNotKept(failed_write(error, self.examples.scratch)) from error
             self.loaded = None
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from multimargin.linear.machine import Examples, Machine, Settings
 from multimargin.linear.scoring import padded_weights
 from multimargin.linear.solvers import SOLVERS
 from multimargin.linear.state import State, number, stacked, unstacked
-from multimargin.problems.formulations import PAIRWISE, Formulation, formulation, n_lanes
+from multimargin.problems.formulations import PAIRWISE, Formulation, check_feasible, formulation, n_lanes
 from multimargin.reductions.pairwise import pairs
 
 # Duals of separable lanes are dense; more of them than this are trained group after group.
@@ -149,6 +149,7 @@ def train(request: Request) -> Trained:
                 checkpoint,
             )
     except KeyboardInterrupt as interrupt:
+        outcome.converged, outcome.stopped_by = False, "interrupt"
         raise Interrupted(results.trained(outcome)) from interrupt
     return results.trained(outcome)
 
@@ -208,10 +209,19 @@ class _Results:
                 raise ValueError("duals of rows that are not there")
             if len(lane) and not (columns.start <= lane.min() and lane.max() < columns.stop):
                 raise ValueError("duals of lanes that are not there")
+            self._check_feasible(position, row, lane - columns.start, value)
             self._room()[:, columns] = one["W"].reshape(self.request.rows.n_weights, -1)
             self.duals[position] = (row, lane, value)
             primal, dual, gap = one["objectives"].tolist()
             self.objectives[position] = (primal, dual, gap)
+
+    def _check_feasible(self, position: int, row: np.ndarray, lane: np.ndarray, value: np.ndarray) -> None:
+        task = self.plan[position]
+        example = np.minimum(np.searchsorted(task.row, row), len(task.row) - 1)
+        if not np.array_equal(task.row[example], row):
+            raise ValueError("duals of rows that another machine learns from")
+        cap = self.request.cap[task.row] * task.problem.cap_scale
+        check_feasible(task.problem, task.problem.lane_labels(task.y), cap, example, lane, value)
 
     def trained(self, outcome: Outcome) -> Trained:
         """The model that they make together."""

@@ -75,6 +75,36 @@ class Formulation:
         return float(self.lanes - 1 if self.policy == "weston_watkins" else self.lanes if self.separable else 1)
 
 
+_ROUNDING = 1e-8  # of caps and of sums that are zero, relative
+
+
+def check_feasible(
+    problem: Formulation, label: np.ndarray, cap: np.ndarray, example: np.ndarray, lane: np.ndarray, value: np.ndarray
+) -> None:
+    """Refuse duals, given by their entries, that no certificate may be built on: outside of the bounds that the
+    policies (src/core/subproblem_*.hpp, binary.hpp) keep.
+
+    Raises
+    ------
+    ValueError
+    """
+    own, bound = lane == label[example], cap[example] * (1 + _ROUNDING)
+    room = _ROUNDING * np.maximum(cap[example], np.abs(value))
+    capped = np.full(len(value), np.inf) if problem.squared else bound
+    if problem.separable:  # each dual with the sign of its label
+        inside = (np.where(own, value, -value) >= -room) & (np.abs(value) <= capped)
+    elif problem.policy == "weston_watkins":  # one cap for each of the other classes
+        inside = own | ((value <= room) & (value >= -capped))
+    else:  # one for the label
+        inside = np.where(own, value <= capped, value <= room)
+    if not inside.all():
+        raise ValueError("duals are outside of their bounds")
+    if not problem.separable:
+        total, size = (np.bincount(example, weights=x, minlength=len(cap)) for x in (value, np.abs(value)))
+        if not (np.abs(total) <= _ROUNDING * np.maximum(size, cap)).all():
+            raise ValueError("the duals of an example do not sum to zero")
+
+
 def formulation(name: str, loss: str, n_classes: int) -> Formulation:
     """The core's form of a formulation (pairwise ones: of one of their machines)."""
     squared = loss == "squared_hinge"

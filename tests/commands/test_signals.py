@@ -1,0 +1,122 @@
+"""SIGTERM, readers that go away, outputs that are closed or full: one line, a code, and no half-written file."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from multimargin import LinearSVM, load, save, write_svmlight
+from multimargin.data.blocks import write_blocks
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no such signals there")
+PROGRAM = [sys.executable, "-m", "multimargin"]
+
+
+def program(*words, **options):
+    return subprocess.run([*PROGRAM, *words], capture_output="stdout" not in options, text=True, timeout=300, **options)
+
+
+@pytest.fixture
+def model(tmp_path):
+    X, y = np.eye(4), np.arange(4) % 2
+    save(LinearSVM().fit(X, y), tmp_path / "m")
+    write_svmlight(tmp_path / "rows.svm", np.tile(X, (3000, 1)), np.tile(y, 3000))
+    return tmp_path
+
+
+def test_sigterm_without_a_checkpoint(tmp_path):
+    words = ["train", "@digits", "m", "--solver", "sdm", "--tol", "1e-14", "--max-iter", "100000000", "--C", "1000"]
+    started = tmp_path / "started"
+    code = "import sys, threading, pathlib\nfrom multimargin.linear import training\n"
+    code += "from multimargin.commands.main import main\nsolve = training.solve\n"
+    code += "def noted(*args):\n    pathlib.Path('started').touch()\n    return solve(*args)\n"
+    code += "training.solve = noted\nsys.exit(main())"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while not started.exists() and process.poll() is None:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=300)
+    assert (process.returncode, said) == (143, "multimargin: terminated\n")
+    assert os.listdir(tmp_path) == ["started"]
+
+
+@pytest.mark.parametrize("words", [["predict", "rows.svm", "m"], ["train", "@iris", "n", "--json"]])
+def test_a_reader_that_goes_away(model, words):
+    with subprocess.Popen([*PROGRAM, *words], cwd=model, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said.replace(b"accuracy: 1.0000 (12000 of 12000 rows)\n", b"")) == (141, b"")
+    assert words[0] == "predict" or load(model / "n").converged_
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_full_outputs(model):
+    with open("/dev/full", "w") as full:
+        done = program("predict", "rows.svm", "m", cwd=model, stdout=full, stderr=subprocess.PIPE)
+        assert done.returncode == 1
+        assert done.stderr == "multimargin: error: standard output: no space left on device; write elsewhere\n"
+        unheard = program("train", "@iris", "n", "--max-iter", "1", cwd=model, stdout=subprocess.PIPE, stderr=full)
+        assert unheard.returncode == 3 and "certificate" in unheard.stdout
+    named = program("predict", "rows.svm", "m", "/dev/full", cwd=model)
+    assert named.stderr == "multimargin: error: /dev/full: no space left on device; make room, or write elsewhere\n"
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+def test_closed_outputs(model, closed):
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" "$@" {closed}>&-', *PROGRAM, "train", "@iris", "n"],
+        cwd=model,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0 and done.stderr == ""
+    assert load(model / "n").converged_
+
+
+def test_a_model_that_cannot_be_written_is_rescued(run, tmp_path, monkeypatch):
+    """The folder is gone when training is done."""
+    import tempfile
+
+    from multimargin.commands import fitting
+
+    (tmp_path / "out").mkdir()
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    fit = fitting.fit
+    monkeypatch.setattr(fitting, "fit", lambda *args: (fit(*args), (tmp_path / "out").rmdir())[0])
+    done = run("train", "@iris", "out/m")
+    (rescued,) = (tmp_path / "tmp").iterdir()
+    assert done.code == 1 and f"the model is not lost: it is in {rescued}" in done.err
+    assert load(rescued).converged_
+
+
+def test_predict_from_a_store(run, tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 20)) * (rng.random((200, 20)) < 0.2), np.arange(200) % 3
+    X[0, 0] = 1.0
+    write_svmlight("zero.svm", X, y, zero_based=True)
+    write_blocks("rows.blocks", "zero.svm", block_mb=0.005)
+    trained = run("train", "rows.blocks", "m", "--C", "0.01", "--tol", "0.1")
+    assert trained.code == 0
+    assert trained.err == "multimargin: note: rows.blocks: indices start at 0: say --zero-based yes when predicting\n"
+    for more in ([], ["--top", "2"], ["--json"]):
+        store = run("predict", "rows.blocks", "m", "-", *more)
+        text = run("predict", "zero.svm", "m", "-", *more)
+        assert store.code == 0 and store.out.replace("rows.blocks", "zero.svm") == text.out
+        assert store.err == text.err
+    assert run("predict", "rows.blocks", "m", "labels").out.startswith("200 labels: labels\n")
+    narrow = LinearSVM().fit(X[:, :5], y)
+    save(narrow, "narrow")
+    less = run("predict", "rows.blocks", "narrow", "-")
+    assert less.code == 0 and "features that the model does not know are left out; the model has 5" in less.err
+    assert less.out.split() == [str(label) for label in narrow.predict(X[:, :5])]
+    (tmp_path / "rows.blocks" / "block-000001").write_bytes(b"x")
+    damaged = run("predict", "rows.blocks", "m", "other")
+    assert damaged.code == 1 and "block-000001" in damaged.err and not (tmp_path / "other").exists()
