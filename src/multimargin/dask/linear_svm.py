@@ -170,19 +170,19 @@ class LinearSVM(linear_svm.LinearSVM):
         sizes = known if known is not None else (np.nan,) * len(blocks)
         return da.concatenate(
             [
-                da.from_delayed(ask(model, block, method), (size, *columns), dtype=dtype)
+                da.from_delayed(ask(model, block, method, columns, dtype), (size, *columns), dtype=dtype)
                 for block, size in zip(blocks, sizes, strict=True)
             ],
             allow_unknown_chunksizes=True,
         )
 
 
-def _ask(model, X, method: str) -> np.ndarray:
-    return getattr(model, method)(X)
+def _ask(model, X, method: str, columns: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    return getattr(model, method)(X) if X.shape[0] else np.empty((0, *columns), dtype)
 
 
 def _right(model, X, y) -> tuple[int, int]:
-    return int((model.predict(X) == np.asarray(y)).sum()), len(y)
+    return int((model.predict(X) == np.asarray(y)).sum()) if len(y) else 0, len(y)
 
 
 def _client() -> Client:

@@ -16,7 +16,7 @@ from multimargin.linear.machine import PassRecord
 from multimargin.linear.training import Interrupted, Trained
 from multimargin.problems.formulations import formulation
 
-_KEEP_EVERY = 5  # rounds, after which another worker gets a copy of every rank's duals
+_KEEP_EVERY = 5  # calls, each of a round or more, after which another worker gets a copy of every rank's duals
 
 
 @dataclass
@@ -55,19 +55,19 @@ class ClusterMachine:
         self.epochs, self.n_passes = 0.0, 0
         self.done = self.converged = False
         self.last: Reply | None = None  # that came with weights
-        self._rounds = 0
+        self._calls = 0
 
     def advance(self, max_epochs: float) -> list[PassRecord]:
-        """A round; none when workers were lost and had to be replaced."""
+        """A round or more; none when workers were lost and had to be replaced."""
         try:
             reply: Reply = self.group.call(worker.advance, max_epochs)
         except WorkersLost:
             return []
-        self._rounds += 1
+        self._calls += 1
         self.done, self.converged = reply.done, reply.converged
         if reply.weights is not None:
             self.last = reply
-        elif self._rounds % _KEEP_EVERY == 0:
+        elif self._calls % _KEEP_EVERY == 0:
             self.group.keep_duals()
         return reply.records
 

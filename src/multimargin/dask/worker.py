@@ -102,7 +102,7 @@ def join(training: str, number: int, addresses: list[tuple[str, int]], secret: b
 
 
 def advance(training: str, number: int, max_epochs: float) -> Reply | None:
-    """One round; rank 0 tells of it."""
+    """A round or more; rank 0 tells of them."""
     reply = _together(training, lambda rank: rank.advance(max_epochs))
     return reply if number == 0 else None
 

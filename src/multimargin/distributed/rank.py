@@ -12,9 +12,12 @@ import scipy.sparse as sp
 from multimargin.data.rows import as_rows
 from multimargin.distributed.collective import Collective
 from multimargin.distributed.rounds import SharedExamples
-from multimargin.linear.machine import Examples, Machine, PassRecord, Settings
+from multimargin.linear.machine import BUDGET, Examples, Machine, PassRecord, Settings
 from multimargin.linear.solvers import SOLVERS
 from multimargin.problems.formulations import formulation
+
+_COST_OF_A_NUMBER = 100.0  # of W in a sum over the ranks, in multiply-adds
+_MOST_ROUNDS = 16  # of a call: those who wait want to hear of it
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,7 @@ class Rank:
         self._whole = whole
         self._duals = self._stacked(duals or {})
         self._lock = threading.Lock()  # of whoever uses the machine
+        self._rounds_a_call = 1
         self.machine: Machine | None = None
         self.collective: Collective | None = None
 
@@ -87,12 +91,21 @@ class Rank:
             warm = bool(collective.allreduce(np.array([float(self._duals.nnz)]))[0])
             algorithm.start(machine, warm=warm)
             self.machine = machine
+            cost = float(collective.allreduce(np.array([machine.cost_of_pass]))[0]) / collective.size
+            cost += _COST_OF_A_NUMBER * machine.n_weights * self.problem.lanes
+            self._rounds_a_call = int(np.clip(BUDGET / cost, 1, _MOST_ROUNDS)) if cost else 1
 
     def advance(self, max_epochs: float) -> Reply:
-        """One round."""
+        """A round, or as many as take about 50 ms."""
         with self._lock:
             machine = self._machine()
-            records = machine.advance(max_epochs)
+            records: list[PassRecord] = []
+            for _ in range(self._rounds_a_call):
+                here = machine.advance(max_epochs)
+                records.extend(here)
+                max_epochs -= sum(record.active_rows for record in here) / max(1, machine.examples.n)
+                if machine.done or max_epochs <= 0:
+                    break
             return self._reply(records, with_weights=machine.done)
 
     def conclude(self) -> Reply:
