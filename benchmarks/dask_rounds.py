@@ -45,10 +45,12 @@ def replicated(name: str, copies: int, rows: int | None):
     return X[order].astype(np.float32), y[order]
 
 
-def predicted_bytes(n_weights: int, lanes: int, ranks: int) -> float:
-    """Of a round, sent by all ranks: the sum of W in float32, and a line of five numbers a rank, go up and down the tree."""
-    padded = -(-lanes // 8) * 8
-    return 2 * (ranks - 1) * (4 * n_weights * padded + 8 * 5 * ranks + 16)
+def predicted_bytes(n_weights: int, lanes: int, ranks: int, rounds: int, certificates: int) -> float:
+    """Of a training, sent by all ranks. In a round W in float32 and a line of five numbers a rank go up and down the tree;
+    for a certificate W in float64."""
+    of_round = 4 * n_weights * -(-lanes // 8) * 8 + 8 * 5 * ranks
+    of_certificate = 8 * n_weights * -(-lanes // 4) * 4
+    return 2 * (ranks - 1) * (rounds * of_round + certificates * of_certificate)
 
 
 def run(X, y, processes: int, arguments, kill_after: float | None = None):
@@ -94,14 +96,17 @@ def measure(arguments) -> None:
     X, y = replicated(arguments.data, arguments.copies, arguments.rows)
     local = LinearSVM(arguments.formulation, arguments.loss, arguments.C, tol=1e-3, solver="accelerated_sdm").fit(X, y)
     known = min(local.primal_objective_, np.inf)
-    print(f"{arguments.data}: {X.shape[0]} rows, {X.shape[1]} features, {len(local.classes_)} classes, to {arguments.tol:g}")
+    print(
+        f"{arguments.data}: {X.shape[0]} rows, {X.shape[1]} features, {len(local.classes_)} classes, to {arguments.tol:g}"
+    )
     print(f"one process to 1e-3: {local.n_iter_} epochs, objective {known:.6g}, gap {local.dual_gap_:.2g}")
     print("processes  rounds  epochs  gap       above local  MB a round  predicted")
     for processes in arguments.processes:
         model, _ = run(X, y, processes, arguments)
         rounds, lanes = len(model.history_), len(model.coef_)
         epochs = model.history_["active_rows"].sum() / len(y)
-        predicted = predicted_bytes(X.shape[1] + 1, lanes, processes)
+        certificates = int(np.isfinite(model.history_["gap"]).sum())
+        predicted = predicted_bytes(X.shape[1] + 1, lanes, processes, rounds, certificates) / rounds
         print(
             f"{processes:9d}  {rounds:6d}  {epochs:6.1f}  {model.dual_gap_:.2e}  {model.primal_objective_ / known - 1:10.3%}"
             f"  {model.bytes_sent_ / rounds / 1e6:10.3f}  {predicted / 1e6:9.3f}",

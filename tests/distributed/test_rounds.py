@@ -9,6 +9,7 @@ from sklearn.datasets import load_digits
 
 from multimargin import LinearSVM
 from multimargin.distributed.collective import Alone, Listener, PeerLost, connect
+from multimargin.distributed.fitting import fit_shared
 from multimargin.distributed.rank import Job, Part, Rank
 from multimargin.linear.machine import Settings
 from multimargin.linear.solvers import SOLVERS
@@ -195,3 +196,34 @@ def test_duals_go_along_when_ranks_change():
     reply = one.conclude()
     assert reply.objectives[1] >= 0.9 * LinearSVM(tol=1e-4).fit(X, y).primal_objective_
     assert not any(np.any(np.abs(duals.toarray()) > 1 + 1e-12) for duals in one.duals().values())
+
+
+def test_every_rank_gets_the_same_estimator():
+    X, y = digits(300)
+    names = np.array([f"digit {label}" for label in y])
+
+    def work(rank, collective):
+        model = LinearSVM(C=0.1, tol=0.02, class_weight="balanced")
+        return fit_shared(model, X[rank::3], names[rank::3], collective, classes=np.unique(names))
+
+    models = together(3, work)
+    local = LinearSVM(C=0.1, tol=1e-4, class_weight="balanced").fit(X, names)
+    for model in models:
+        np.testing.assert_array_equal(model.coef_, models[0].coef_)
+        assert model.converged_
+        assert local.dual_objective_ * (1 - 1e-9) <= model.primal_objective_ <= local.primal_objective_ * 1.021
+    assert models[0].score(X, names) > 0.9
+
+
+def test_what_ranks_do_not_do_is_refused():
+    X, y = digits(50)
+    for parameters, text in [
+        ({"solver": "newton"}, "'auto', 'sdm', 'accelerated_sdm'"),
+        ({"stopping": "violation"}, "stopping='gap' is"),
+        ({"time_limit": 3.0}, "time_limit is not for ranks"),
+        ({"formulation": "dag"}, "is not trained by ranks"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            fit_shared(LinearSVM(**parameters), X, y, Alone(), classes=np.arange(10))
+    with pytest.raises(ValueError, match="all of them among classes"):
+        fit_shared(LinearSVM(), X, y, Alone(), classes=np.arange(5))

@@ -274,7 +274,9 @@ class Group:
             if not set(self._numbers.get(address, [])) & set(lost) or not self.client.who_has([future]).get(future.key):
                 continue
             try:
-                found |= {number: dual for number, dual in future.result(timeout=_REPLACEMENT).items() if number in lost}
+                found |= {
+                    number: dual for number, dual in future.result(timeout=_REPLACEMENT).items() if number in lost
+                }
             except (*_LOST, TimeoutError):
                 continue
         return found

@@ -144,7 +144,11 @@ class LinearSVM(linear_svm.LinearSVM):
     # Prediction: of collections as collections, lazily
 
     def decision_function(self, X):
-        return self._lazily(X, "decision_function", np.dtype(np.float64)) if is_distributed(X) else super().decision_function(X)
+        return (
+            self._lazily(X, "decision_function", np.dtype(np.float64))
+            if is_distributed(X)
+            else super().decision_function(X)
+        )
 
     def predict(self, X):
         return self._lazily(X, "predict", self.classes_.dtype) if is_distributed(X) else super().predict(X)

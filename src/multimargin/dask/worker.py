@@ -71,7 +71,9 @@ def holds(training: str) -> list[int]:
     return [] if rank is None else rank.numbers
 
 
-def take(training: str, job: Job, classes: np.ndarray, numbers: list[int], blocks: list[Block], duals: list[Any]) -> int:
+def take(
+    training: str, job: Job, classes: np.ndarray, numbers: list[int], blocks: list[Block], duals: list[Any]
+) -> int:
     """These blocks join those that are here already; duals: of blocks that had some elsewhere, else None."""
     for other in [key for key in _ranks if key[0] == _address() and key[1] != training]:
         _ranks.pop(other).leave()

@@ -118,7 +118,9 @@ class Tree:
         try:
             (size,) = _HEADER.unpack(_exactly(peer, _HEADER.size))
             if size != like.nbytes:
-                raise RuntimeError(f"rank {self.rank}: {size} bytes came where {like.nbytes} should: ranks are not in step")
+                raise RuntimeError(
+                    f"rank {self.rank}: {size} bytes came where {like.nbytes} should: ranks are not in step"
+                )
             return np.frombuffer(_exactly(peer, size), dtype=like.dtype).reshape(like.shape)
         except OSError as error:
             raise PeerLost(f"rank {self.rank}: a neighbour in the tree is gone: {error}") from error
