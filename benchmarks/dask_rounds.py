@@ -5,8 +5,8 @@ against the local solver's.
     python benchmarks/dask_rounds.py news20 --processes 2 --kills 20
     python benchmarks/dask_rounds.py --model
 
-``--kills N`` trains N times and kills a worker, with SIGKILL, at a random moment of each. ``--model`` prints what 10, 100
-and 1000 machines would do with 1 TB (docs/laptop-to-cluster.md); it measures nothing.
+``--kills N`` trains N times and kills a worker, with SIGKILL, at a random moment of each. ``--model`` prints what 10,
+100 and 1000 machines would do with 1 TB (docs/laptop-to-cluster.md); it measures nothing.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def replicated(name: str, copies: int, rows: int | None):
 
 
 def predicted_bytes(n_weights: int, lanes: int, ranks: int, rounds: int, certificates: int) -> float:
-    """Of a training, sent by all ranks. In a round W in float32 and a line of five numbers a rank go up and down the tree;
-    for a certificate W in float64."""
+    """Of a training, sent by all ranks. In a round W in float32 and a line of five numbers a rank go up and down the
+    tree; for a certificate W in float64."""
     of_round = 4 * n_weights * -(-lanes // 8) * 8 + 8 * 5 * ranks
     of_certificate = 8 * n_weights * -(-lanes // 4) * 4
     return 2 * (ranks - 1) * (rounds * of_round + certificates * of_certificate)
@@ -62,7 +62,7 @@ def run(X, y, processes: int, arguments, kill_after: float | None = None):
 
     with (
         LocalCluster(
-            n_workers=processes, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+            n_workers=processes, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
         ) as cluster,
         Client(cluster) as client,
     ):
@@ -95,10 +95,9 @@ def measure(arguments) -> None:
 
     X, y = replicated(arguments.data, arguments.copies, arguments.rows)
     local = LinearSVM(arguments.formulation, arguments.loss, arguments.C, tol=1e-3, solver="accelerated_sdm").fit(X, y)
-    known = min(local.primal_objective_, np.inf)
-    print(
-        f"{arguments.data}: {X.shape[0]} rows, {X.shape[1]} features, {len(local.classes_)} classes, to {arguments.tol:g}"
-    )
+    known = local.primal_objective_
+    shape = f"{X.shape[0]} rows, {X.shape[1]} features, {len(local.classes_)} classes"
+    print(f"{arguments.data}: {shape}, to {arguments.tol:g}")
     print(f"one process to 1e-3: {local.n_iter_} epochs, objective {known:.6g}, gap {local.dual_gap_:.2g}")
     print("processes  rounds  epochs  gap       above local  MB a round  predicted")
     for processes in arguments.processes:
@@ -107,8 +106,9 @@ def measure(arguments) -> None:
         epochs = model.history_["active_rows"].sum() / len(y)
         certificates = int(np.isfinite(model.history_["gap"]).sum())
         predicted = predicted_bytes(X.shape[1] + 1, lanes, processes, rounds, certificates) / rounds
+        above = model.primal_objective_ / known - 1
         print(
-            f"{processes:9d}  {rounds:6d}  {epochs:6.1f}  {model.dual_gap_:.2e}  {model.primal_objective_ / known - 1:10.3%}"
+            f"{processes:9d}  {rounds:6d}  {epochs:6.1f}  {model.dual_gap_:.2e}  {above:10.3%}"
             f"  {model.bytes_sent_ / rounds / 1e6:10.3f}  {predicted / 1e6:9.3f}",
             flush=True,
         )
@@ -160,7 +160,8 @@ def model(arguments) -> None:
         total = rounds * (compute + network) / 3600
         share = network / (compute + network)
         print(
-            f"{count:8d}  {rounds:6.0f}  {compute:9.1f}  {network:9.2f}  {compute + network:9.1f}  {total:5.2f}   {share:.1%}"
+            f"{count:8d}  {rounds:6.0f}  {compute:9.1f}  {network:9.2f}  {compute + network:9.1f}  {total:5.2f}"
+            f"   {share:.1%}"
         )
 
 

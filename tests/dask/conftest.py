@@ -7,7 +7,7 @@ from distributed import Client, LocalCluster
 @pytest.fixture(scope="session")
 def cluster():
     with LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
     ) as local:
         yield local
 

@@ -1,6 +1,7 @@
 """Ranks in threads, joined by the tree, against one machine."""
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -57,9 +58,7 @@ def trained(ranks):
 
 
 def shared(X, y, bounds, this):
-    return [
-        Rank(this, {i: Part(X[a:b], y[a:b], None)}) for i, (a, b) in enumerate(zip(bounds, bounds[1:], strict=False))
-    ]
+    return [Rank(this, {i: Part(X[a:b], y[a:b], None)}) for i, (a, b) in enumerate(pairwise(bounds))]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 6])

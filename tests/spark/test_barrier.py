@@ -1,5 +1,5 @@
-"""The recipe of docs/laptop-to-cluster.md on local Spark. Needs pyspark and Java: ``pip install "multimargin[spark]"``, and
-is run by itself: ``python -m pytest tests/spark``."""
+"""The recipe of docs/laptop-to-cluster.md on local Spark. Needs pyspark and Java: ``pip install "multimargin[spark]"``,
+and is run by itself: ``python -m pytest tests/spark``."""
 
 import sys
 

@@ -47,7 +47,8 @@ def blocks_of(X: Any, y: Any, sample_weight: Any) -> list[Delayed]:
     for name, blocks in (("y", of_y), ("sample_weight", of_weight)):
         if len(blocks) != len(of_X):
             raise ValueError(
-                f"X has {len(of_X)} blocks of rows and {name} has {len(blocks)}: rechunk or repartition one like the other"
+                f"X has {len(of_X)} blocks of rows and {name} has {len(blocks)}: rechunk or repartition one like the "
+                "other"
             )
     prepare = delayed(prepared, pure=True)
     return [prepare(*rows, number) for number, rows in enumerate(zip(of_X, of_y, of_weight, strict=True))]

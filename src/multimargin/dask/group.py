@@ -2,9 +2,9 @@
 and what happens when a worker is lost.
 
 A call is one task a rank, pinned to its worker. When a worker dies its neighbours in the tree notice at once and hang
-up, so their tasks end; the client sees that, or that the worker is gone from the scheduler's list. Then blocks without a
-rank are computed again, on a worker that took the place of the lost one or on those that are left; blocks that are still
-there keep their duals, lost ones start from the duals that another worker holds a copy of, or else from zero.
+up, so their tasks end; the client sees that, or that the worker is gone from the scheduler's list. Then blocks without
+a rank are computed again, on a worker that took the place of the lost one or on those that are left; blocks that are
+still there keep their duals, lost ones start from the duals that another worker holds a copy of, or else from zero.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -97,12 +98,10 @@ class Group:
     def close(self) -> None:
         """Take the ranks away."""
         self._copies = {}
-        try:
+        with suppress(TimeoutError, OSError, CancelledError):  # workers that are gone have nothing to take away
             present = self._present()
             futures = [self._submit(worker.forget, address) for address in self.addresses if address in present]
             wait(futures, timeout=5)
-        except (TimeoutError, OSError, CancelledError):
-            pass  # workers that are gone have nothing to take away
 
     # Calls
 
@@ -136,14 +135,12 @@ class Group:
                 raise WorkersLost from error
         present = self._present()
         left = [future for future, address in zip(futures, addresses, strict=True) if address in present]
-        try:
+        with suppress(TimeoutError, CancelledError):
             wait(left, timeout=_PATIENCE)  # ranks that hang up, or are on their way to a sum that will fail
-        except (TimeoutError, CancelledError):
-            pass
         for future in futures:
-            error = future.exception(timeout=1) if future.status == "error" else None
-            if error is not None and not isinstance(error, _LOST):
-                raise error
+            failure = future.exception(timeout=1) if future.status == "error" else None
+            if failure is not None and not isinstance(failure, _LOST):
+                raise failure
         self.client.cancel(futures, force=True)
         raise WorkersLost
 
@@ -236,7 +233,8 @@ class Group:
                 return
             if waited > _PATIENCE:
                 raise RuntimeError(
-                    f"all workers are lost, and none came back within {_PATIENCE:g} s: there is nothing left to train on"
+                    f"all workers are lost, and none came back within {_PATIENCE:g} s: there is nothing left to train "
+                    "on"
                 )
             time.sleep(_POLL)
 

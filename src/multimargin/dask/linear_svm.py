@@ -62,7 +62,7 @@ class LinearSVM(linear_svm.LinearSVM):
     >>> from sklearn.datasets import load_iris
     >>> from multimargin.dask import LinearSVM
     >>> X, y = load_iris(return_X_y=True)
-    >>> with Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as client:
+    >>> with Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as client:
     ...     model = LinearSVM(tol=0.05).fit(da.from_array(X, chunks=(50, 4)), da.from_array(y, chunks=50))
     >>> model.converged_, bool(model.dual_gap_ <= 0.05)
     (True, True)

@@ -13,6 +13,7 @@ from multimargin.dask.group import Group, WorkersLost
 from multimargin.distributed.rank import Job, Reply
 from multimargin.linear.loop import Limits, Observer, Outcome, solve
 from multimargin.linear.machine import PassRecord
+from multimargin.linear.state import State
 from multimargin.linear.training import Interrupted, Trained
 from multimargin.problems.formulations import formulation
 
@@ -49,6 +50,12 @@ class ClusterMachine:
 
     cancelled = False
     ready = True
+
+    def state(self) -> State:
+        raise NotImplementedError("a training on a cluster has no checkpoints")
+
+    def set_state(self, state: State) -> None:
+        raise NotImplementedError("a training on a cluster has no checkpoints")
 
     def __init__(self, group: Group, n_rows: int):
         self.group, self.n_rows = group, n_rows

@@ -1,5 +1,5 @@
-"""Sums over processes: ranks in a binary tree, joined by TCP connections. Whoever starts the processes (Dask, Spark, Ray,
-a shell) only has to tell every rank the addresses of all:
+"""Sums over processes: ranks in a binary tree, joined by TCP connections. Whoever starts the processes (Dask, Spark,
+Ray, a shell) only has to tell every rank the addresses of all:
 
     listener = Listener()                      # in every process
     addresses = ...                            # of all listeners, in the order of the ranks: the engine's part
@@ -109,7 +109,7 @@ class Tree:
     def _send(self, peer: socket.socket, array: np.ndarray) -> None:
         try:
             peer.sendall(_HEADER.pack(array.nbytes))
-            peer.sendall(memoryview(array).cast("B") if array.nbytes else b"")
+            peer.sendall(array.data.cast("B") if array.nbytes else b"")
         except OSError as error:
             raise PeerLost(f"rank {self.rank}: a neighbour in the tree is gone: {error}") from error
         self.bytes_sent += _HEADER.size + array.nbytes
@@ -173,18 +173,18 @@ def connect(
             else:
                 peer.close()
     except OSError as error:
-        for peer in (parent, *children.values()):
-            if peer is not None:
-                peer.close()
+        for neighbour in (parent, *children.values()):
+            if neighbour is not None:
+                neighbour.close()
         missing = sorted(expected - set(children))
         who = f"ranks {missing} did not call" if missing else f"rank {(rank - 1) // 2} did not answer"
         raise PeerLost(f"rank {rank}: {who} within {seconds:g} s: {error}") from error
     finally:
         listener.close()
     ordered = [children[child] for child in sorted(children)]
-    for peer in (parent, *ordered):
-        if peer is not None:
-            _patient_but_watchful(peer)
+    for neighbour in (parent, *ordered):
+        if neighbour is not None:
+            _patient_but_watchful(neighbour)
     return Tree(rank, size, parent, ordered)
 
 

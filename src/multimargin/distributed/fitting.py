@@ -1,5 +1,5 @@
-"""A LinearSVM whose rows are shared out to ranks, for engines that run one program everywhere: Spark's barrier mode, MPI, a
-shell on every machine. Each rank has a collective (collective.py) and calls :func:`fit_shared`."""
+"""A LinearSVM whose rows are shared out to ranks, for engines that run one program everywhere: Spark's barrier mode,
+MPI, a shell on every machine. Each rank has a collective (collective.py) and calls :func:`fit_shared`."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def fit_shared(
         raise ValueError(f"LinearSVM needs at least 2 classes; got {model.classes_!r}")
     if model.formulation in PAIRWISE and k > 2:
         raise ValueError(
-            f"formulation={model.formulation!r} is not trained by ranks; there are 'crammer_singer', 'weston_watkins' and "
-            "'one_vs_rest'"
+            f"formulation={model.formulation!r} is not trained by ranks; there are 'crammer_singer', 'weston_watkins' "
+            "and 'one_vs_rest'"
         )
     encoded = np.minimum(np.searchsorted(model.classes_, y), k - 1)
     if y.shape != (X.shape[0],) or np.any(model.classes_[encoded] != y):

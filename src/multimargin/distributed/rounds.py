@@ -1,22 +1,23 @@
 """Examples that are shared out to ranks: rounds of CoCoA+ (Ma, Smith, Jaggi, Jordan, Richtarik, Takac 2015).
 
-Every rank holds a part of the examples with their duals; all hold the same W. In a round each rank makes a pass over its
-own examples, as if W moved sigma' times as far as its own changes alone would move it,
+Every rank holds a part of the examples with their duals; all hold the same W. In a round each rank makes a pass over
+its own examples, as if W moved sigma' times as far as its own changes alone would move it,
 
     steps with curvature sigma' A / lambda,   W += sigma' (change of alpha) x / lambda,
 
 which allows for what the others do at the same time; then W moves from where all began by the sum D of the ranks' own
-changes D_r. As ||D||^2 <= sum_r ||D_r||^2 / p_r for any shares p_r with the sum 1, with sigma' = 1 / p_r the dual gains at
-least what the ranks think that they gain, whatever they hold: no line search is needed. The shares are those of the
-examples, so that a rank with most of them steps nearly as if it were alone. A smaller sigma' was tried, following the
-ratio of the two sides: where ranks hold similar rows, as they do after a shuffle, rounds with it swing or diverge.
+changes D_r. As ||D||^2 <= sum_r ||D_r||^2 / p_r for any shares p_r with the sum 1, with sigma' = 1 / p_r the dual
+gains at least what the ranks think that they gain, whatever they hold: no line search is needed. The shares are those
+of the examples, so that a rank with most of them steps nearly as if it were alone. A smaller sigma' was tried,
+following the ratio of the two sides: where ranks hold similar rows, as they do after a shuffle, rounds with it swing
+or diverge.
 
-To the algorithm (linear/sdm.py) a round is a pass, as is a tour of blocks on disk (linear/streamed.py). Rounds, not local
-passes, are what is scarce, and a second local pass mostly fits W to the own rows; so every pass is followed by a sum, and
-every round is a stage of the acceleration. Its kappa is larger than in one process and grows with the root of the number
-of ranks (found by experiment): the more W is held, the less ranks disturb each other. What passes see of the loss is too
-good, as W has been fitted to the own rows by then; so when it promises the target, the objectives are evaluated. Whatever
-a rank decides on is a sum over all, so all decide the same.
+To the algorithm (linear/sdm.py) a round is a pass, as is a tour of blocks on disk (linear/streamed.py). Rounds, not
+local passes, are what is scarce, and a second local pass mostly fits W to the own rows; so every pass is followed by
+a sum, and every round is a stage of the acceleration. Its kappa is larger than in one process and grows with the root
+of the number of ranks (found by experiment): the more W is held, the less ranks disturb each other. What passes see
+of the loss is too good, as W has been fitted to the own rows by then; so when it promises the target, the objectives
+are evaluated. Whatever a rank decides on is a sum over all, so all decide the same.
 """
 
 from __future__ import annotations
