@@ -44,7 +44,6 @@ class Group:
         self.client, self.job, self.classes, self.blocks = client, job, classes, blocks
         self.training = uuid4().hex
         self.addresses: list[str] = []  # of the ranks' workers
-        self.bytes_sent = 0  # by ranks that are no more
         self.losses = 0
         self._in_a_row = 0
         self._copies: dict[str, Future] = {}  # of the duals of a worker's blocks, by its address
@@ -52,7 +51,10 @@ class Group:
 
     def start(self, futures: list[Future]) -> None:
         """Ranks where the prepared blocks are."""
-        self._place(dict(enumerate(futures)), {})
+        try:
+            self._place(dict(enumerate(futures)), {})
+        except WorkersLost:
+            self._recover()
         self.again(self._join)
 
     def call(self, function: Callable, *args: Any) -> Any:
@@ -89,11 +91,11 @@ class Group:
         self._copies = dict(zip(self.addresses, futures, strict=True))
 
     def count_bytes(self) -> int:
-        """Bytes that all ranks have sent to each other."""
+        """Bytes that all ranks have sent to each other, since the last loss."""
         try:
-            return self.bytes_sent + sum(self._ask(worker.bytes_sent, [()] * len(self.addresses)))
+            return sum(self._ask(worker.bytes_sent, [()] * len(self.addresses)))
         except WorkersLost:
-            return self.bytes_sent
+            return 0
 
     def close(self) -> None:
         """Take the ranks away."""
@@ -212,9 +214,7 @@ class Group:
 
     def _survivors(self) -> dict[str, list[int]]:
         """Blocks of the ranks that are still there, by address."""
-        present = self._present()
-        candidates = [address for address in self.addresses if address in present]
-        futures = {address: self._submit(worker.holds, address) for address in candidates}
+        futures = {address: self._submit(worker.holds, address) for address in sorted(self._present())}
         kept = {}
         for address, future in futures.items():
             try:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
 import scipy.sparse as sp
-from distributed import get_worker
+from distributed import get_worker, secede
 
 from multimargin.data.rows import checked
 from multimargin.distributed.collective import Listener, Tree, connect
 from multimargin.distributed.rank import Job, Part, Rank, Reply
 
 # Ranks by worker and training: workers may share a process. A training that ends takes its rank away; one whose client
-# was killed leaves it until the worker's process ends or it begins another training.
+# was killed leaves it until another begins, an hour or more after its last round.
+_FORGOTTEN_AFTER = 3600.0  # seconds
 _ranks: dict[tuple[str, str], Rank] = {}
+_used: dict[tuple[str, str], float] = {}
 _listeners: dict[tuple[str, str], Listener] = {}
 
 
@@ -75,8 +78,11 @@ def take(
     training: str, job: Job, classes: np.ndarray, numbers: list[int], blocks: list[Block], duals: list[Any]
 ) -> int:
     """These blocks join those that are here already; duals: of blocks that had some elsewhere, else None."""
-    for other in [key for key in _ranks if key[0] == _address() and key[1] != training]:
-        _ranks.pop(other).leave()
+    now = time.monotonic()
+    for other in [key for key, used in list(_used.items()) if now - used > _FORGOTTEN_AFTER and key[1] != training]:
+        _used.pop(other, None)
+        if (forgotten := _ranks.pop(other, None)) is not None:
+            forgotten.leave()
     rank = _ranks.pop(_key(training), None)
     parts, known = ({}, {}) if rank is None else (rank.parts(), rank.duals())
     for number, block, dual in zip(numbers, blocks, duals, strict=True):
@@ -85,6 +91,7 @@ def take(
         if dual is not None:
             known[number] = dual
     _ranks[_key(training)] = Rank(job, parts, known)
+    _used[_key(training)] = now
     return sum(len(part.y) for part in parts.values())
 
 
@@ -130,6 +137,7 @@ def forget(training: str) -> None:
     """The training is over."""
     if (rank := _ranks.pop(_key(training), None)) is not None:
         rank.leave()
+    _used.pop(_key(training), None)
     if (listener := _listeners.pop(_key(training), None)) is not None:
         listener.close()
 
@@ -144,14 +152,17 @@ def _key(training: str) -> tuple[str, str]:
 
 def _rank(training: str) -> Rank:
     try:
+        _used[_key(training)] = time.monotonic()
         return _ranks[_key(training)]
     except KeyError:
         raise RankGone(f"{_address()} has no rank of this training") from None
 
 
 def _together(training: str, work: Any) -> Any:
-    """Whoever fails hangs up, so that nobody waits for it."""
+    """Whoever fails hangs up, so that nobody waits for it. Other tasks go on meanwhile: if those of another training
+    had to wait for this one's, and this one's for them on another worker, that would be for ever."""
     rank = _rank(training)
+    secede()
     try:
         return work(rank)
     except BaseException:

@@ -22,7 +22,7 @@ are evaluated. Whatever a rank decides on is a sum over all, so all decide the s
 
 from __future__ import annotations
 
-from math import ceil, inf, log2, sqrt
+from math import ceil, inf, log2, nan, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -154,10 +154,10 @@ class Rounds:
         gap = (primal - lower) / max(abs(primal), 1e-300)
         if gap <= _PROMISING * certify_below and self._rounds >= self._evaluate_at:
             gap = self._evaluated(weights)
-            halvings = log2(max(gap, 1e-300) / certify_below)
+            halvings = log2(gap / certify_below) if certify_below < gap < inf else 0.0
             self._evaluate_at = self._rounds + max(1, ceil(_ROUNDS_TO_HALVE * halvings))
         elif gap <= certify_below:
-            gap = inf if np.isfinite(certify_below) else gap
+            gap = nan  # too good to be true
         done = Round(violation, int(visited), gap)
         return self._judge(done, tolerance, certify_below), [done]
 
