@@ -27,6 +27,21 @@ def digits(rows=600):
     return X[:rows] / 16, y[:rows]
 
 
+def spread(client, blocks):
+    """Futures of blocks, on one worker after the other; they can be computed again elsewhere."""
+    workers = sorted(client.nthreads())
+    return [
+        client.submit(
+            np.copy if isinstance(block, np.ndarray) else sp.csr_array,
+            block,
+            pure=False,
+            workers=[workers[i % len(workers)]],
+            allow_other_workers=True,
+        )
+        for i, block in enumerate(blocks)
+    ]
+
+
 def bounds(model, local, tol=TOL):
     """The certificates of two models of one problem agree."""
     assert model.converged_ and model.dual_gap_ <= tol
@@ -45,7 +60,7 @@ def test_arrays_train_to_the_local_optimum(client, formulation, loss):
     model = LinearSVM(formulation, loss, C=0.1, tol=TOL).fit(rows, labels)
     local = multimargin.LinearSVM(formulation, loss, C=0.1, tol=1e-4).fit(X, y)
     bounds(model, local)
-    assert model.n_ranks_ == 2 and model.workers_lost_ == 0
+    assert model.n_ranks_ in (1, 2) and model.workers_lost_ == 0  # small blocks may all be on one worker
     assert len(model.history_) >= 2 and model.history_["gap"][-1] == pytest.approx(model.dual_gap_)
     same = model.to_local()
     assert type(same) is multimargin.LinearSVM and not hasattr(same, "n_ranks_")
@@ -60,9 +75,10 @@ def test_sparse_blocks_missing_classes_and_an_empty_block(client):
     X, y = X[order], y[order]
     cuts = [0, 250, 250, 600]
     pieces = [(sp.csr_array(X[a:b]), y[a:b]) for a, b in pairwise(cuts)]
-    rows, labels = [delayed(piece) for piece, _ in pieces], [delayed(piece) for _, piece in pieces]
+    rows, labels = spread(client, [piece for piece, _ in pieces]), [delayed(piece) for _, piece in pieces]
     weights = [delayed(np.full(len(piece), 0.1)) for _, piece in pieces]
     model = LinearSVM(tol=TOL).fit(rows, labels, sample_weight=weights)
+    assert model.n_ranks_ == 2
     bounds(model, multimargin.LinearSVM(C=0.1, tol=1e-4).fit(X, y))
     np.testing.assert_array_equal(model.predict(rows).compute(), model.to_local().predict(X))
 
@@ -119,7 +135,7 @@ def test_refusals(client):
 
 def test_a_killed_worker_is_replaced(client):
     X, y = digits()
-    rows, labels = da.from_array(X, chunks=(150, 64)), da.from_array(y, chunks=150)
+    rows, labels = spread(client, np.split(X, 4)), spread(client, np.split(y, 4))
 
     def kill_once(record):
         if not killed:
@@ -151,8 +167,9 @@ def test_no_worker_left_is_an_error_and_no_hang(monkeypatch):
             client.wait_for_workers(1, timeout=60)
 
             def kill(record):
-                os.kill(process.pid, signal.SIGKILL)
-                process.wait()
+                if process.poll() is None:
+                    os.kill(process.pid, signal.SIGKILL)
+                    process.wait()
 
             rows, labels = da.from_array(X, chunks=(100, 64)), da.from_array(y, chunks=100)
             with pytest.raises(RuntimeError, match="nothing left to train on"):

@@ -17,6 +17,7 @@ from multimargin.distributed.rank import Job, Part, Rank, Reply
 # Ranks by worker and training: workers may share a process. A training that ends takes its rank away; one whose client
 # was killed leaves it until another begins, an hour or more after its last round.
 _FORGOTTEN_AFTER = 3600.0  # seconds
+_JOIN_SECONDS = 30.0  # within which all ranks call each other
 _ranks: dict[tuple[str, str], Rank] = {}
 _used: dict[tuple[str, str], float] = {}
 _listeners: dict[tuple[str, str], Listener] = {}
@@ -106,8 +107,12 @@ def listen(training: str) -> tuple[str, int]:
 
 def join(training: str, number: int, addresses: list[tuple[str, int]], secret: bytes) -> None:
     """Go on together with the others."""
-    collective = connect(_listeners.pop(_key(training)), number, addresses, secret)
-    _together(training, lambda rank: rank.join(collective))
+    _together(
+        training,
+        lambda rank: rank.join(
+            connect(_listeners.pop(_key(training)), number, addresses, secret, seconds=_JOIN_SECONDS)
+        ),
+    )
 
 
 def advance(training: str, number: int, max_epochs: float) -> Reply | None:
