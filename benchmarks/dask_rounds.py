@@ -150,7 +150,7 @@ def model(arguments) -> None:
     print("machines  rounds  compute s  network s  a round s  hours   share of network")
     machine = Machines()
     for count in (10, 100, 1000):
-        # 16 rounds for two ranks, 31 for eight (news20 x 2): about the root of their number.
+        # An assumption: 16 rounds for two, and as the root of their number.
         rounds = 16 * sqrt(count / 2)
         compute = rows / count * per_row * lanes / machine.multiply_adds
         depth = np.ceil(np.log2(count + 1)) - 1
