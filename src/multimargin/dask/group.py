@@ -102,7 +102,7 @@ class Group:
         self._copies = {}
         with suppress(TimeoutError, OSError, CancelledError):  # workers that are gone have nothing to take away
             present = self._present()
-            futures = [self._submit(worker.forget, address) for address in self.addresses if address in present]
+            futures = [self._submit(worker.forget, address) for address in present]
             wait(futures, timeout=5)
 
     # Calls
@@ -169,6 +169,7 @@ class Group:
                 address,
                 self.job,
                 self.classes,
+                self._numbers.get(address, []),
                 numbers,
                 [futures[number] for number in numbers],
                 [duals.get(number) for number in numbers],

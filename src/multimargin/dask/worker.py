@@ -76,16 +76,30 @@ def holds(training: str) -> list[int]:
 
 
 def take(
-    training: str, job: Job, classes: np.ndarray, numbers: list[int], blocks: list[Block], duals: list[Any]
-) -> int:
-    """These blocks join those that are here already; duals: of blocks that had some elsewhere, else None."""
+    training: str,
+    job: Job,
+    classes: np.ndarray,
+    kept: list[int],
+    numbers: list[int],
+    blocks: list[Block],
+    duals: list[Any],
+) -> None:
+    """These blocks join those that are ``kept`` here; others, which somebody else has by now, go. Duals: of blocks that
+    had some elsewhere, else None."""
     now = time.monotonic()
     for other in [key for key, used in list(_used.items()) if now - used > _FORGOTTEN_AFTER and key[1] != training]:
         _used.pop(other, None)
         if (forgotten := _ranks.pop(other, None)) is not None:
             forgotten.leave()
     rank = _ranks.pop(_key(training), None)
-    parts, known = ({}, {}) if rank is None else (rank.parts(), rank.duals())
+    parts: dict[int, Part] = {}
+    known: dict[int, Any] = {}
+    if rank is not None:
+        parts = {number: part for number, part in rank.parts().items() if number in kept}
+        known = {number: dual for number, dual in rank.duals().items() if number in kept}
+        rank.leave()
+    if set(parts) != set(kept):
+        raise RankGone(f"{_address()} has not the blocks that it had")
     for number, block, dual in zip(numbers, blocks, duals, strict=True):
         X = sp.csr_array(block.X) if sp.issparse(block.X) else block.X
         parts[number] = Part(X, np.searchsorted(classes, block.y), block.weight)
@@ -93,7 +107,6 @@ def take(
             known[number] = dual
     _ranks[_key(training)] = Rank(job, parts, known)
     _used[_key(training)] = now
-    return sum(len(part.y) for part in parts.values())
 
 
 def listen(training: str) -> tuple[str, int]:
