@@ -540,24 +540,26 @@ NB_MODULE(_core, m) {
       .def(
           "run",
           [](PyPasses &self, mm::Weights &weights, double tolerance, double certify_below, double budget,
-             double max_epochs, bool shrinking, bool permute, double rest_share, double shrunk_effort, bool stages) {
+             double max_epochs, bool shrinking, bool permute, double rest_share, double shrunk_effort, bool stages,
+             double scale) {
             const PyBlock &first = nb::cast<const PyBlock &>(self.blocks[0]);
             check_pair(*first.block, weights, *first.rows);
             if (!(budget > 0) || !(max_epochs >= 0)) throw nb::value_error("budget and max_epochs must be positive");
+            if (!(scale > 0 && std::isfinite(scale))) throw nb::value_error("scale must be positive and finite");
             std::vector<mm::PassRecord> records;
             mm::Stopped stopped;
             {
               nb::gil_scoped_release release;
               stopped = self.passes.run(weights,
                                         {tolerance, certify_below, budget, max_epochs, shrinking, permute,
-                                         rest_share, shrunk_effort, stages},
+                                         rest_share, shrunk_effort, stages, scale},
                                         records);
             }
             static const char *const names[] = {"budget", "tolerance", "certify", "epochs"};
             return nb::make_tuple(names[static_cast<int>(stopped)], records);
           },
           "weights"_a, nb::kw_only(), "tolerance"_a, "certify_below"_a, "budget"_a, "max_epochs"_a, "shrinking"_a,
-          "permute"_a, "rest_share"_a = 0.0, "shrunk_effort"_a = 5.0, "stages"_a = true,
+          "permute"_a, "rest_share"_a = 0.0, "shrunk_effort"_a = 5.0, "stages"_a = true, "scale"_a = 1.0,
           "Work for about a budget of multiply-adds. Returns why it stopped, and a record a finished pass.");
   define_primal_methods(m);
 }

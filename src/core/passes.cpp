@@ -16,8 +16,7 @@ Passes::Passes(std::vector<Block *> blocks, bool first_full) : blocks_(std::move
 }
 
 // Up to `count` visits, of the blocks one after the other; false when some of the pass are left.
-bool Passes::visit(Weights &weights, Index count) {
-  const double scale = 1 / weights.lambda();
+bool Passes::visit(Weights &weights, double scale, Index count) {
   for (Block *block : blocks_) {
     const Index here = std::min(count, block->visits_left());
     if (here > 0) block->visit(weights.view(), scale, here);
@@ -119,7 +118,7 @@ Stopped Passes::run(Weights &weights, const RunOptions &options, std::vector<Pas
       continue;
     }
     const Index visits = affordable < static_cast<double>(left) ? static_cast<Index>(affordable) : left;
-    pass_ended_ = visit(weights, visits);
+    pass_ended_ = visit(weights, options.scale / weights.lambda(), visits);
     budget -= static_cast<double>(visits) * cost_of_row_;
     if (!pass_ended_) return Stopped::budget;
 

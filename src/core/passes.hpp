@@ -28,6 +28,9 @@ struct RunOptions {
   double rest_share;      // see Block::begin_pass; 0: full passes are over all examples, as in the paper
   double shrunk_effort;   // what shrunk passes may cost between full ones, in full passes
   bool stages;            // whether Z moves at the end of a stage; else that is the caller's, who has more blocks
+  // By which W moves for a change of alpha, and curvatures count, besides 1 / lambda. Not 1 when others change other
+  // duals at the same time (CoCoA+: sigma'): W is then not V, and what records say of the dual means nothing.
+  double scale;
 };
 
 enum class Stopped : int { budget, tolerance, certify, epochs };
@@ -44,7 +47,7 @@ public:
   void state(State &); // without that of the blocks
 
 private:
-  bool visit(Weights &weights, Index count);
+  bool visit(Weights &weights, double scale, Index count);
   PassRecord end_pass(Weights &weights);
   void end_stage(Weights &weights, const RunOptions &options);
 

@@ -65,6 +65,8 @@ class Examples:
 
     # Epochs after which there is a certificate at the latest, so that Ctrl-C finds one.
     first_certificate = 25.0
+    # Of the acceleration, against that of passes over all examples.
+    strength = 1.0
 
     @property
     def n(self) -> int:
@@ -109,6 +111,9 @@ class Examples:
     def candidate(self, passes: _core.Passes, out: _core.Weights) -> bool:
         """As the algorithm's, which may be overruled; here it is not."""
         return False
+
+    def total(self, sums: np.ndarray) -> None:
+        """Sums over these examples <- sums over all that the machine learns from; here they are all."""
 
     def cost_of_pass(self, blocks: list[_core.Block]) -> float:
         """In multiply-adds."""
@@ -310,6 +315,7 @@ class Machine:
         """weights, which are zero, <- V = sum alpha x."""
         for block, begin, end in self.slices():
             block.accumulate(weights, begin, end)
+        self.examples.total(weights.array)
 
     def certify(self) -> Certificate:
         """Certify the algorithm's candidate. The best candidate and the best dual value seen certify together."""
@@ -330,6 +336,8 @@ class Machine:
             losses_here, dual_here = block.evaluate(W, begin, end, scale_step)
             losses += losses_here
             dual += dual_here
+        self.examples.total(losses)
+        self.examples.total(dual)
         if n_parts == 1:
             w_norms, v_norms = w_norms.sum(keepdims=True), v_norms.sum(keepdims=True)
         share = self.examples.constant / n_parts

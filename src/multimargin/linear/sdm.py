@@ -77,7 +77,7 @@ class SequentialDual:
         if self.accelerated and machine.problem.separable and self.stopping == "gap":
             self.tolerance = min(self.tolerance, _TOLERANCE_OF_LANES)
         if self.accelerated and examples.n:
-            self.weights.set_kappa(_KAPPA * sqrt(examples.mean_curvature))
+            self.weights.set_kappa(_KAPPA * examples.strength * sqrt(examples.mean_curvature))
         self.certified_at = examples.first_certificate - _CERTIFY_EVERY
 
     def advance(self, machine: Machine, max_epochs: float) -> list[PassRecord]:

@@ -59,6 +59,7 @@ class StoredExamples:
 
     # A certificate is two passes over the disk, but without one an interrupt would leave nothing.
     first_certificate = 4.0
+    strength = Examples.strength
 
     def __init__(self, stored: StoredProblem, problem: Formulation, scratch: Path, read_ahead: bool):
         self.stored, self.scratch, self.read_ahead = stored, scratch, read_ahead
@@ -94,6 +95,9 @@ class StoredExamples:
     def candidate(self, passes: Tours, out: _core.Weights) -> bool:
         """Write the mean of W over the last tour into ``out``, if there was one."""
         return passes.mean(out)
+
+    def total(self, sums: np.ndarray) -> None:
+        """As of examples in memory: these are all."""
 
     def cost_of_pass(self, blocks: DiskBlocks) -> float:
         """In multiply-adds."""

@@ -1,0 +1,190 @@
+"""What training on a cluster takes: rounds, local epochs and bytes a round, measured and predicted, and the objective
+against the local solver's.
+
+    python benchmarks/dask_rounds.py news20 --copies 20 --processes 1,2,8
+    python benchmarks/dask_rounds.py news20 --processes 2 --kills 20
+    python benchmarks/dask_rounds.py --model
+
+``--kills N`` trains N times and kills a worker, with SIGKILL, at a random moment of each. ``--model`` prints what 10,
+100 and 1000 machines would do with 1 TB (docs/laptop-to-cluster.md); it measures nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+import scipy.sparse as sp
+
+
+def replicated(name: str, copies: int, rows: int | None):
+    """A data set ``copies`` times, each value of the copies with 20 % of noise, in random order."""
+    import datasets
+
+    data, random_numbers = datasets.load(name), np.random.default_rng(0)
+    X, y = data.X, data.y
+    if rows is not None:
+        chosen = random_numbers.permutation(len(y))[:rows]
+        X, y = X[chosen], y[chosen]
+    if copies > 1:
+        noisy = []
+        for _ in range(copies):
+            copy = X.copy()
+            values = copy.data if sp.issparse(copy) else copy
+            values *= 1 + 0.2 * random_numbers.standard_normal(values.shape)
+            noisy.append(copy)
+        X, y = sp.vstack(noisy, format="csr") if sp.issparse(X) else np.concatenate(noisy), np.tile(y, copies)
+    order = random_numbers.permutation(len(y))
+    return X[order].astype(np.float32), y[order]
+
+
+def predicted_bytes(n_weights: int, lanes: int, ranks: int, rounds: int, certificates: int) -> float:
+    """Of a training, sent by all ranks. In a round W in float32 and a line of five numbers a rank go up and down the
+    tree; for a certificate W in float64."""
+    of_round = 4 * n_weights * -(-lanes // 8) * 8 + 8 * 5 * ranks
+    of_certificate = 8 * n_weights * -(-lanes // 4) * 4
+    return 2 * (ranks - 1) * (rounds * of_round + certificates * of_certificate)
+
+
+def run(X, y, processes: int, arguments, kill_after: float | None = None):
+    """One training on a cluster of its own."""
+    from dask import delayed
+    from distributed import Client, LocalCluster
+
+    from multimargin.dask import LinearSVM
+
+    with (
+        LocalCluster(
+            n_workers=processes, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        blocks = [np.arange(len(y))[i :: 2 * processes] for i in range(2 * processes)]
+        rows = [delayed(X[block], pure=False) for block in blocks]
+        labels = [delayed(y[block], pure=False) for block in blocks]
+        pids = list(client.run(os.getpid).values())
+        done = threading.Event()
+
+        def kill() -> None:
+            if not done.wait(kill_after):
+                os.kill(random.choice(pids), signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        if kill_after is not None:
+            killer.start()
+        began = time.perf_counter()
+        try:
+            model = LinearSVM(arguments.formulation, arguments.loss, arguments.C, tol=arguments.tol).fit(rows, labels)
+        finally:
+            done.set()
+            if kill_after is not None:
+                killer.join()
+        return model, time.perf_counter() - began
+
+
+def measure(arguments) -> None:
+    """Rounds, epochs, bytes and objectives for every number of processes."""
+    from multimargin import LinearSVM
+
+    X, y = replicated(arguments.data, arguments.copies, arguments.rows)
+    local = LinearSVM(arguments.formulation, arguments.loss, arguments.C, tol=1e-3, solver="accelerated_sdm").fit(X, y)
+    known = local.primal_objective_
+    shape = f"{X.shape[0]} rows, {X.shape[1]} features, {len(local.classes_)} classes"
+    print(f"{arguments.data}: {shape}, to {arguments.tol:g}")
+    print(f"one process to 1e-3: {local.n_iter_} epochs, objective {known:.6g}, gap {local.dual_gap_:.2g}")
+    print("processes  rounds  epochs  gap       above local  MB a round  predicted")
+    for processes in arguments.processes:
+        model, _ = run(X, y, processes, arguments)
+        rounds, lanes = len(model.history_), len(model.coef_)
+        epochs = model.history_["active_rows"].sum() / len(y)
+        certificates = int(np.isfinite(model.history_["gap"]).sum())
+        predicted = predicted_bytes(X.shape[1] + 1, lanes, processes, rounds, certificates) / rounds
+        above = model.primal_objective_ / known - 1
+        print(
+            f"{processes:9d}  {rounds:6d}  {epochs:6.1f}  {model.dual_gap_:.2e}  {above:10.3%}"
+            f"  {model.bytes_sent_ / rounds / 1e6:10.3f}  {predicted / 1e6:9.3f}",
+            flush=True,
+        )
+
+
+def kill(arguments) -> None:
+    """Trainings whose workers are killed at random moments."""
+    X, y = replicated(arguments.data, arguments.copies, arguments.rows)
+    processes = arguments.processes[0]
+    calm, seconds = run(X, y, processes, arguments)
+    print(f"undisturbed: {seconds:.1f} s, objective {calm.primal_objective_:.6g}, gap {calm.dual_gap_:.2e}")
+    random.seed(0)
+    wrong = lost = 0
+    longest = 0.0
+    for number in range(arguments.kills):
+        model, took = run(X, y, processes, arguments, kill_after=random.uniform(0, seconds))
+        lost += model.workers_lost_
+        longest = max(longest, took)
+        off = model.dual_objective_ > calm.primal_objective_ or model.primal_objective_ < calm.dual_objective_
+        wrong += off or not model.converged_
+        print(f"{number + 1:4d}: lost {model.workers_lost_}, gap {model.dual_gap_:.2e}, {took:.1f} s", flush=True)
+    print(f"{arguments.kills} kills, {lost} noticed in training; {wrong} wrong results; longest {longest:.1f} s")
+
+
+@dataclass
+class Machines:
+    """Of the model: what a machine does in a second."""
+
+    multiply_adds: float = 2e9  # in passes of all its cores
+    bytes_a_second: float = 1e9  # of its network, each way
+    latency: float = 2e-3  # of a message between two, with Dask's part of a round
+
+
+def model(arguments) -> None:
+    """1 TB of sparse rows of 100 non-zeros (8 bytes each), 100,000 features and 20 classes."""
+    features, lanes, per_row = 100_000, 24, 100
+    rows = 1e12 / (8 * per_row)
+    print(f"1 TB: {rows:.3g} rows of {per_row} non-zeros, {features} features, 20 classes; to a gap of 1e-2")
+    print("machines  rounds  compute s  network s  a round s  hours   share of network")
+    machine = Machines()
+    for count in (10, 100, 1000):
+        # An assumption: 16 rounds for two, and as the root of their number.
+        rounds = 16 * sqrt(count / 2)
+        compute = rows / count * per_row * lanes / machine.multiply_adds
+        depth = np.ceil(np.log2(count + 1)) - 1
+        one = 4 * features * lanes
+        # Up and down the tree; an inner rank hears two children, one after the other, and tells two.
+        network = depth * (4 * one / machine.bytes_a_second + 2 * machine.latency)
+        total = rounds * (compute + network) / 3600
+        share = network / (compute + network)
+        print(
+            f"{count:8d}  {rounds:6.0f}  {compute:9.1f}  {network:9.2f}  {compute + network:9.1f}  {total:5.2f}"
+            f"   {share:.1%}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", nargs="?", default="news20")
+    parser.add_argument("--copies", type=int, default=1)
+    parser.add_argument("--rows", type=int, help="so many at random, before they are copied")
+    parser.add_argument("--processes", type=lambda text: [int(part) for part in text.split(",")], default=[1, 2])
+    parser.add_argument("--formulation", default="crammer_singer")
+    parser.add_argument("--loss", default="hinge")
+    parser.add_argument("-C", type=float, default=1.0)
+    parser.add_argument("--tol", type=float, default=1e-2)
+    parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--model", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.model:
+        model(arguments)
+    elif arguments.kills:
+        kill(arguments)
+    else:
+        measure(arguments)
+
+
+if __name__ == "__main__":
+    main()

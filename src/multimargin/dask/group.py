@@ -1,0 +1,281 @@
+"""The ranks of a training on the workers of a cluster, as the client sees them: where they are, calls to all of them,
+and what happens when a worker is lost.
+
+A call is one task a rank, pinned to its worker. When a worker dies its neighbours in the tree notice at once and hang
+up, so their tasks end; the client sees that, or that the worker is gone from the scheduler's list. Then blocks without
+a rank are computed again, on a worker that took the place of the lost one or on those that are left; blocks that are
+still there keep their duals, lost ones start from the duals that another worker holds a copy of, or else from zero.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from dask.delayed import Delayed
+from distributed import Client, Future, wait
+from distributed.scheduler import KilledWorker
+
+from multimargin.dask import worker
+from multimargin.distributed.collective import PeerLost
+from multimargin.distributed.rank import Job
+
+_PATIENCE = 45.0  # seconds without any worker, or for a block to come back: a hang is worse than an error
+_REPLACEMENT = 10.0  # seconds that a worker may take to be started anew
+_POLL = 0.5
+_MOST_LOSSES = 20  # in a row, without a call that succeeded
+_LOST = (PeerLost, worker.RankGone, KilledWorker, CancelledError, OSError)
+
+
+class WorkersLost(Exception):
+    """A call did not reach all ranks, or some of them did not answer."""
+
+
+class Group:
+    """Ranks of one training."""
+
+    def __init__(self, client: Client, job: Job, classes: np.ndarray, blocks: list[Delayed]):
+        self.client, self.job, self.classes, self.blocks = client, job, classes, blocks
+        self.training = uuid4().hex
+        self.addresses: list[str] = []  # of the ranks' workers
+        self.losses = 0
+        self._in_a_row = 0
+        self._copies: dict[str, Future] = {}  # of the duals of a worker's blocks, by its address
+        self._numbers: dict[str, list[int]] = {}  # of its blocks
+
+    def start(self, futures: list[Future]) -> None:
+        """Ranks where the prepared blocks are."""
+        try:
+            self._place(dict(enumerate(futures)), {})
+        except WorkersLost:
+            self._recover()
+        self.again(self._join)
+
+    def call(self, function: Callable, *args: Any) -> Any:
+        """``function(training, rank, *args)`` on all ranks, which work together; rank 0's answer. When workers are lost
+        they are replaced, and :class:`WorkersLost` says so: the call is not made again."""
+        try:
+            answers = self._ask(function, [(rank, *args) for rank in range(len(self.addresses))])
+        except WorkersLost:
+            self.again(self._join, lost=True)
+            raise
+        self._in_a_row = 0
+        return answers[0]
+
+    def again(self, step: Callable[[], None], *, lost: bool = False) -> None:
+        """Until the step succeeds, replacing what is lost."""
+        while True:
+            if lost:
+                self._recover()
+            try:
+                step()
+                return
+            except WorkersLost:
+                lost = True
+
+    def keep_duals(self) -> None:
+        """Copies of all duals, each on another worker than its own."""
+        try:
+            futures = [self._submit(worker.duals, address) for address in self.addresses]
+            self._answers(futures, list(self.addresses), with_results=False)
+        except WorkersLost:
+            return  # the next call will see to it
+        if len(self.addresses) > 1:
+            self.client.replicate(futures, n=2)
+        self._copies = dict(zip(self.addresses, futures, strict=True))
+
+    def count_bytes(self) -> int:
+        """Bytes that all ranks have sent to each other, since the last loss."""
+        try:
+            return sum(self._ask(worker.bytes_sent, [()] * len(self.addresses)))
+        except WorkersLost:
+            return 0
+
+    def close(self) -> None:
+        """Take the ranks away."""
+        self._copies = {}
+        with suppress(TimeoutError, OSError, CancelledError):  # workers that are gone have nothing to take away
+            present = self._present()
+            futures = [self._submit(worker.forget, address) for address in present]
+            wait(futures, timeout=5)
+
+    # Calls
+
+    def _present(self) -> set[str]:
+        return set(self.client.nthreads())
+
+    def _submit(self, function: Callable, address: str, *args: Any) -> Future:
+        return self.client.submit(
+            function, self.training, *args, workers=[address], allow_other_workers=False, pure=False, retries=0
+        )
+
+    def _ask(self, function: Callable, args: list[tuple], addresses: list[str] | None = None) -> list[Any]:
+        addresses = self.addresses if addresses is None else addresses
+        futures = [self._submit(function, address, *own) for address, own in zip(addresses, args, strict=True)]
+        return self._answers(futures, list(addresses))
+
+    def _answers(self, futures: list[Future], addresses: list[str], *, with_results: bool = True) -> list[Any]:
+        """Results of all, or what went wrong: the caller's mistake before the loss of workers."""
+        pending, lost = list(futures), False
+        while pending and not lost:
+            try:
+                wait(pending, timeout=_POLL, return_when="FIRST_COMPLETED")
+            except TimeoutError:
+                lost = not set(addresses) <= self._present()
+            lost = lost or any(future.status in ("error", "lost", "cancelled") for future in pending)
+            pending = [future for future in pending if future.status == "pending"]
+        if not lost:
+            try:
+                return [future.result(timeout=_PATIENCE) for future in futures] if with_results else []
+            except (*_LOST, TimeoutError) as error:
+                raise WorkersLost from error
+        present = self._present()
+        left = [future for future, address in zip(futures, addresses, strict=True) if address in present]
+        with suppress(TimeoutError, CancelledError):
+            wait(left, timeout=_PATIENCE)  # ranks that hang up, or are on their way to a sum that will fail
+        for future in futures:
+            failure = future.exception(timeout=1) if future.status == "error" else None
+            if failure is not None and not isinstance(failure, _LOST):
+                raise failure
+        self.client.cancel(futures, force=True)
+        raise WorkersLost
+
+    # Who holds what
+
+    def _join(self) -> None:
+        """A new tree over the ranks that there are."""
+        addresses = self._ask(worker.listen, [()] * len(self.addresses))
+        secret = secrets.token_bytes(32)
+        self._ask(worker.join, [(rank, addresses, secret) for rank in range(len(addresses))])
+
+    def _place(self, futures: dict[int, Future], duals: dict[int, Any]) -> None:
+        """Blocks become part of the ranks of the workers that hold them."""
+        who = self.client.who_has(list(futures.values()))
+        at: dict[str, list[int]] = {}
+        for number, future in sorted(futures.items()):
+            if not (holders := who.get(future.key)):
+                raise WorkersLost
+            chosen = next((address for address in self.addresses if address in holders), sorted(holders)[0])
+            at.setdefault(chosen, []).append(number)
+        tasks = [
+            self._submit(
+                worker.take,
+                address,
+                self.job,
+                self.classes,
+                self._numbers.get(address, []),
+                numbers,
+                [futures[number] for number in numbers],
+                [duals.get(number) for number in numbers],
+            )
+            for address, numbers in at.items()
+        ]
+        self._answers(tasks, list(at))
+        for address, numbers in at.items():
+            self._numbers[address] = sorted([*self._numbers.get(address, []), *numbers])
+        self.addresses = sorted(self._numbers, key=lambda address: self._numbers[address][0])
+
+    def _recover(self) -> None:
+        """Give the blocks of lost workers to others."""
+        self.losses += 1
+        self._in_a_row += 1
+        if self._in_a_row > _MOST_LOSSES:
+            raise RuntimeError(
+                f"workers were lost {_MOST_LOSSES} times in a row without a round between: give them more memory, or "
+                "have more workers; their logs say why they ended"
+            )
+        before = len(self.addresses)
+        kept = self._survivors()
+        self._await_workers(before)
+        lost = [number for number in range(len(self.blocks)) if not any(number in own for own in kept.values())]
+        duals = self._copied_duals(lost)
+        self._numbers = kept
+        self.addresses = list(kept)
+        if not lost:
+            self.addresses.sort(key=lambda address: self._numbers[address][0])
+            return
+        idle = sorted(self._present() - set(kept)) or None
+        futures = self.client.compute(
+            [self.blocks[number] for number in lost], workers=idle, allow_other_workers=True, retries=2
+        )
+        ended = self._wait_for_blocks(futures)
+        try:
+            if ended:
+                self._place(dict(zip(lost, futures, strict=True)), duals)
+        except WorkersLost:
+            ended = False
+        if not ended:
+            self._recover()
+
+    def _survivors(self) -> dict[str, list[int]]:
+        """Blocks of the ranks that are still there, by address."""
+        futures = {address: self._submit(worker.holds, address) for address in sorted(self._present())}
+        kept = {}
+        for address, future in futures.items():
+            try:
+                if numbers := future.result(timeout=_REPLACEMENT):
+                    kept[address] = numbers
+            except (*_LOST, TimeoutError):
+                continue
+        return kept
+
+    def _await_workers(self, wanted: int) -> None:
+        """Wait a little for as many as there were, and longer for one."""
+        begin = time.monotonic()
+        while True:
+            present, waited = len(self._present()), time.monotonic() - begin
+            if present >= wanted or (present and waited > _REPLACEMENT):
+                return
+            if waited > _PATIENCE:
+                raise RuntimeError(
+                    f"all workers are lost, and none came back within {_PATIENCE:g} s: there is nothing left to train "
+                    "on"
+                )
+            time.sleep(_POLL)
+
+    def _wait_for_blocks(self, futures: list[Future]) -> bool:
+        """Whether blocks that were lost are computed again; False if workers were lost meanwhile."""
+        begin = time.monotonic()
+        while pending := [future for future in futures if future.status == "pending"]:
+            try:
+                wait(pending, timeout=_POLL, return_when="FIRST_COMPLETED")
+                begin = time.monotonic()
+            except TimeoutError:
+                if not self._present():
+                    return False
+            except CancelledError:
+                break
+            if time.monotonic() - begin > _PATIENCE and not self._computing():
+                break
+        for future in futures:
+            if future.status == "error" and isinstance(future.exception(), KilledWorker):
+                return False
+            if future.status != "finished":
+                raise RuntimeError(
+                    "a worker was lost, and its rows cannot be computed again, as they were sent to it and are in no "
+                    "graph; train from files or from a collection that Dask can compute"
+                ) from (future.exception() if future.status == "error" else None)
+        return True
+
+    def _computing(self) -> bool:
+        return any(self.client.processing().values())
+
+    def _copied_duals(self, lost: list[int]) -> dict[int, Any]:
+        """Of lost blocks, if another worker has a copy."""
+        found: dict[int, Any] = {}
+        for address, future in self._copies.items():
+            if not set(self._numbers.get(address, [])) & set(lost) or not self.client.who_has([future]).get(future.key):
+                continue
+            try:
+                found |= {
+                    number: dual for number, dual in future.result(timeout=_REPLACEMENT).items() if number in lost
+                }
+            except (*_LOST, TimeoutError):
+                continue
+        return found

@@ -1,0 +1,221 @@
+"""LinearSVM on a Dask cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask import compute, delayed
+from distributed import Client, get_client, wait
+
+from multimargin.dask.collections import blocks_of, feature_names, is_distributed, row_blocks
+from multimargin.dask.training import ClusterRequest, train_on_cluster
+from multimargin.dask.worker import Summary, summary
+from multimargin.distributed.rank import Job
+from multimargin.estimators import linear_svm
+from multimargin.linear.loop import Limits
+from multimargin.linear.solvers import SOLVERS
+from multimargin.linear.training import _LARGE_WEIGHTS
+from multimargin.problems.formulations import PAIRWISE, n_lanes
+
+
+class LinearSVM(linear_svm.LinearSVM):
+    """:class:`multimargin.LinearSVM` for Dask collections, trained where their partitions are.
+
+    Every worker that holds partitions trains on them; after every local epoch the workers sum up what they changed, and
+    all go on from the same weights (CoCoA+, accelerated). The relative duality gap over all partitions is the stop, as
+    in one process, and the optimum is the same; which weights within the gap are found depends on which partitions a
+    worker holds. The client is the current one: ``Client(...)`` before, or ``with client.as_current():``.
+
+    Rows are copied once, into one array a worker; collections that are not persisted are computed for it and let go. If
+    a worker is lost its partitions are computed again, on one that takes its place or on the others, and training goes
+    on. Rows that were sent to a worker by hand and are in no graph cannot be: then, or if no worker is left for 45
+    seconds, the fit fails and says so.
+
+    Parameters
+    ----------
+    formulation : {"crammer_singer", "weston_watkins", "one_vs_rest"}
+        Pairs of classes (one_vs_one, dag) are refused, unless there are but two classes.
+    solver : {"auto", "accelerated_sdm", "sdm"}
+        "auto" is the accelerated one, but for weights so large that its three copies would not do.
+
+    Others are those of :class:`multimargin.LinearSVM`. ``stopping="violation"``, ``probability``, ``warm_start`` and
+    ``checkpoint`` are refused; ``n_jobs`` and ``memory_mb`` are for predictions and have no say here.
+
+    Attributes
+    ----------
+    n_ranks_ : int
+        Workers that trained.
+    bytes_sent_ : int
+        What they sent to each other, all together, since the last loss of a worker.
+    workers_lost_ : int
+        How often workers were lost.
+
+    ``history_`` has a record a round. There are neither ``dual_coef_`` nor ``support_``: duals stay on the workers, and
+    are gone.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from dask.distributed import Client
+    >>> from sklearn.datasets import load_iris
+    >>> from multimargin.dask import LinearSVM
+    >>> X, y = load_iris(return_X_y=True)
+    >>> with Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as client:
+    ...     model = LinearSVM(tol=0.05).fit(da.from_array(X, chunks=(50, 4)), da.from_array(y, chunks=50))
+    >>> model.converged_, bool(model.dual_gap_ <= 0.05)
+    (True, True)
+    """
+
+    def _fitted(self, X, y, sample_weight):
+        self._check()
+        _check_for_clusters(self)
+        client = _client()
+        blocks = blocks_of(X, y, sample_weight)
+        prepared = client.compute(blocks)
+        summaries = _summaries(client, prepared)
+        counts = self._describe(X, summaries)
+        k = len(self.classes_)
+        if self.formulation in PAIRWISE and k > 2:
+            raise ValueError(
+                f"formulation={self.formulation!r} is not trained on a cluster, as every pair of classes has rows "
+                "everywhere; there are 'crammer_singer', 'weston_watkins' and 'one_vs_rest'"
+            )
+        solver = self.solver
+        if solver == "auto":
+            numbers = (self.n_features_in_ + 1) * n_lanes(self.formulation, k)
+            solver = "sdm" if 4 * numbers > _LARGE_WEIGHTS else "accelerated_sdm"
+        job = Job(
+            formulation=self.formulation,
+            loss=self.loss,
+            n_classes=k,
+            solver=solver,
+            settings=self._settings(solver),
+            intercept=self._constant_feature(),
+            class_caps=self._caps(np.arange(k), np.ones(k), counts=counts),
+            seed=self._seed(),
+        )
+        limits = Limits(self.max_iter, self.time_limit)
+        n_rows = sum(each.shape[0] for each in summaries)
+        request = ClusterRequest(client, job, self.classes_, blocks, prepared, n_rows, limits)
+        return self._observed_training(request, X, y, sample_weight)
+
+    def _train(self, request):
+        return train_on_cluster(request)
+
+    def _describe(self, X, summaries: list[Summary]) -> np.ndarray:
+        """Set classes and features; the weight of every class."""
+        if len({each.shape[1] for each in summaries}) > 1:
+            raise ValueError(f"blocks of X differ in columns: {sorted({each.shape[1] for each in summaries})}")
+        labels = np.concatenate([each.labels for each in summaries if len(each.labels)] or [np.empty(0)])
+        if not len(labels):
+            raise ValueError("X has no rows")
+        if labels.dtype.kind == "f" and np.any(labels != np.floor(labels)):
+            raise ValueError("y must hold classes; it holds fractions, as for a regression")
+        self.classes_, encoded = self._encoded(labels)
+        self.n_features_in_ = summaries[0].shape[1]
+        self.__dict__.pop("feature_names_in_", None)
+        if (names := feature_names(X)) is not None:
+            self.feature_names_in_ = names
+        counts = np.bincount(encoded, weights=np.concatenate([each.weights for each in summaries if len(each.labels)]))
+        if not counts.any():
+            raise ValueError("sample_weight must be positive somewhere: all weights are zero")
+        return counts
+
+    def _store(self, trained, request) -> None:
+        super()._store(trained, request)
+        self.n_ranks_ = trained.n_ranks
+        self.bytes_sent_ = trained.bytes_sent
+        self.workers_lost_ = trained.losses
+
+    def _current(self, machine, request) -> dict[str, Any] | None:
+        """Weights are on the workers until the end."""
+        return None
+
+    def to_local(self) -> linear_svm.LinearSVM:
+        """The same model as a :class:`multimargin.LinearSVM`, for arrays in memory, to be saved and shown."""
+        local = linear_svm.LinearSVM(**self.get_params(deep=False))
+        own = ("n_ranks_", "bytes_sent_", "workers_lost_")
+        state = {name: value for name, value in self.__getstate__().items() if name not in own}
+        local.__setstate__(state)
+        return local
+
+    # Prediction: of collections as collections, lazily
+
+    def decision_function(self, X):
+        return (
+            self._lazily(X, "decision_function", np.dtype(np.float64))
+            if is_distributed(X)
+            else super().decision_function(X)
+        )
+
+    def predict(self, X):
+        return self._lazily(X, "predict", self.classes_.dtype) if is_distributed(X) else super().predict(X)
+
+    def score(self, X, y=None, sample_weight=None):
+        """Accuracy, of collections too."""
+        if not is_distributed(X):
+            return super().score(X, y, sample_weight)
+        if sample_weight is not None:
+            raise ValueError("score takes no sample_weight of collections")
+        right = delayed(_right)
+        model = delayed(self.to_local())
+        blocks = zip(row_blocks(X, "X"), row_blocks(y, "y"), strict=True)
+        counts = np.array(compute(*(right(model, rows, labels) for rows, labels in blocks)))
+        return float(counts[:, 0].sum() / counts[:, 1].sum())
+
+    def _lazily(self, X, method: str, dtype: np.dtype):
+        """A Dask array; rows of delayed blocks and of DataFrames are not counted before they are computed."""
+        model, ask = delayed(self.to_local()), delayed(_ask)
+        columns = () if method == "predict" or len(self.classes_) == 2 else (len(self.classes_),)
+        known = X.chunks[0] if hasattr(X, "chunks") else None
+        blocks = row_blocks(X, "X")
+        sizes = known if known is not None else (np.nan,) * len(blocks)
+        return da.concatenate(
+            [
+                da.from_delayed(ask(model, block, method, columns, dtype), (size, *columns), dtype=dtype)
+                for block, size in zip(blocks, sizes, strict=True)
+            ],
+            allow_unknown_chunksizes=True,
+        )
+
+
+def _ask(model, X, method: str, columns: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    return getattr(model, method)(X) if X.shape[0] else np.empty((0, *columns), dtype)
+
+
+def _right(model, X, y) -> tuple[int, int]:
+    return int((model.predict(X) == np.asarray(y)).sum()) if len(y) else 0, len(y)
+
+
+def _client() -> Client:
+    try:
+        return get_client()
+    except ValueError as error:
+        raise ValueError(
+            "multimargin.dask needs a cluster: make a distributed.Client first, or use it with client.as_current()"
+        ) from error
+
+
+def _summaries(client: Client, prepared: list) -> list[Summary]:
+    """What blocks are; their errors are raised here."""
+    wait(prepared)
+    return client.gather(client.map(summary, prepared, pure=False))
+
+
+def _check_for_clusters(model: Any) -> None:
+    """Refuse what is not done on a cluster."""
+    there = ["auto", *(name for name, solver in SOLVERS.items() if solver.streams)]
+    if model.solver not in there:
+        raise ValueError(f"solver={model.solver!r} is not done on a cluster; there are {', '.join(map(repr, there))}")
+    if model.stopping != "gap":
+        raise ValueError(f"stopping={model.stopping!r} is not done on a cluster; stopping='gap' is")
+    for name in ("probability", "warm_start"):
+        if getattr(model, name):
+            raise ValueError(f"{name}=True is not done on a cluster: set it to False")
+    if model.checkpoint is not None:
+        raise ValueError(
+            f"checkpoint={str(model.checkpoint)!r} is not done on a cluster, whose workers keep copies of each other's "
+            "duals; set it to None"
+        )

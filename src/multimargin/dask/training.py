@@ -1,0 +1,132 @@
+"""From blocks on workers to a trained model: the cluster's ranks as one machine under the loop (linear/loop.py)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from distributed import Client, Future
+
+from multimargin.dask import worker
+from multimargin.dask.group import Group, WorkersLost
+from multimargin.distributed.rank import Job, Reply
+from multimargin.linear.loop import Limits, Observer, Outcome, solve
+from multimargin.linear.machine import PassRecord
+from multimargin.linear.state import State
+from multimargin.linear.training import Interrupted, Trained
+from multimargin.problems.formulations import formulation
+
+_KEEP_EVERY = 5  # calls, each of a round or more, after which another worker gets a copy of every rank's duals
+
+
+@dataclass
+class ClusterRequest:
+    """Everything that a fit on a cluster is about."""
+
+    client: Client
+    job: Job
+    classes: np.ndarray
+    blocks: list[Any]  # Delayed
+    prepared: list[Future]  # the same, computed; let go of when the ranks have them
+    n_rows: int
+    limits: Limits
+    observers: list[Observer] = field(default_factory=list)
+    start_duals: None = None
+    checkpoint: None = None  # copies of the duals are on other workers
+
+
+@dataclass
+class ClusterTrained(Trained):
+    """With what it took."""
+
+    n_ranks: int = 0
+    bytes_sent: int = 0
+    losses: int = 0
+
+
+class ClusterMachine:
+    """The ranks of a group, as a machine of the loop."""
+
+    cancelled = False
+    ready = True
+
+    def state(self) -> State:
+        raise NotImplementedError("a training on a cluster has no checkpoints")
+
+    def set_state(self, state: State) -> None:
+        raise NotImplementedError("a training on a cluster has no checkpoints")
+
+    def __init__(self, group: Group, n_rows: int):
+        self.group, self.n_rows = group, n_rows
+        self.epochs, self.n_passes = 0.0, 0
+        self.done = self.converged = False
+        self.last: Reply | None = None  # that came with weights
+        self._calls = 0
+
+    def advance(self, max_epochs: float) -> list[PassRecord]:
+        """A round or more; none when workers were lost and had to be replaced."""
+        try:
+            reply: Reply = self.group.call(worker.advance, max_epochs)
+        except WorkersLost:
+            return []
+        self._calls += 1
+        self.done, self.converged = reply.done, reply.converged
+        if reply.weights is not None:
+            self.last = reply
+        elif self._calls % _KEEP_EVERY == 0:
+            self.group.keep_duals()
+        return reply.records
+
+    def count(self, position: int, record: PassRecord) -> tuple[int, int]:
+        """As of any machine."""
+        self.n_passes += 1
+        self.epochs += record.active_rows / max(1, self.n_rows)
+        return position, self.n_passes
+
+    def exhausted(self, max_iter: int) -> bool:
+        """Whether ``max_iter`` epochs are used up."""
+        return self.epochs >= max_iter
+
+    def conclude(self) -> tuple[float, float, float]:
+        """Certify what there is."""
+        while True:
+            try:
+                reply: Reply = self.group.call(worker.conclude)
+            except WorkersLost:
+                continue
+            self.last, self.converged = reply, reply.converged
+            assert reply.objectives is not None
+            return reply.objectives
+
+    def salvage(self) -> None:
+        """After an interrupt: the round that the ranks are in comes first."""
+        if self.last is None:
+            self.conclude()
+
+
+def train_on_cluster(request: ClusterRequest) -> ClusterTrained:
+    """Train; the ranks are gone afterwards, whatever happens."""
+    job, outcome = request.job, Outcome()
+    group = Group(request.client, job, request.classes, request.blocks)
+    machine = ClusterMachine(group, request.n_rows)
+    lanes = formulation(job.formulation, job.loss, job.n_classes).lanes
+
+    def trained() -> ClusterTrained:
+        reply = machine.last
+        assert reply is not None and reply.objectives is not None and reply.weights is not None
+        primal, dual, _ = reply.objectives
+        whole = (reply.weights, lanes, None, primal, dual, reply.worst_gap, outcome)
+        return ClusterTrained(*whole, len(group.addresses), group.count_bytes(), group.losses)
+
+    try:
+        group.start(request.prepared)
+        request.prepared.clear()
+        solve([machine], lambda position, machine: None, request.limits, 1, request.observers, outcome)
+        return trained()
+    except KeyboardInterrupt as interrupt:
+        if machine.last is None:
+            raise
+        raise Interrupted(trained()) from interrupt
+    finally:
+        group.close()

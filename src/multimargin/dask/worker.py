@@ -1,0 +1,188 @@
+"""What runs on a worker: its rank, which lives from call to call, and the preparation of its rows."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import numpy as np
+import scipy.sparse as sp
+from distributed import get_worker, secede
+
+from multimargin.data.rows import checked
+from multimargin.distributed.collective import Listener, Tree, connect
+from multimargin.distributed.rank import Job, Part, Rank, Reply
+
+# Ranks by worker and training: workers may share a process. A training that ends takes its rank away; one whose client
+# was killed leaves it until another begins, an hour or more after its last round.
+_FORGOTTEN_AFTER = 3600.0  # seconds
+_JOIN_SECONDS = 30.0  # within which all ranks call each other
+_ranks: dict[tuple[str, str], Rank] = {}
+_used: dict[tuple[str, str], float] = {}
+_listeners: dict[tuple[str, str], Listener] = {}
+
+
+class RankGone(Exception):
+    """The worker was started anew, and has no rank."""
+
+
+class Block(NamedTuple):
+    """Rows as they came, checked, with their labels."""
+
+    X: Any
+    y: np.ndarray
+    weight: np.ndarray | None
+
+
+class Summary(NamedTuple):
+    """What the client has to know of a block."""
+
+    shape: tuple[int, int]
+    labels: np.ndarray
+    weights: np.ndarray  # of the rows of each label
+
+
+def prepared(X: Any, y: Any, weight: Any, number: int) -> Block:
+    """A block of rows, as core and labels take them. Errors name the block."""
+    try:
+        if hasattr(X, "to_numpy"):
+            X = X.to_numpy()
+        X = checked(X)
+        y = np.asarray(y)
+        if weight is not None:
+            weight = np.asarray(weight, dtype=np.float64)
+            if weight.shape != y.shape or not np.isfinite(weight).all() or (weight < 0).any():
+                raise ValueError("weights must be finite, not negative, and one a row")
+        if y.ndim != 1 or len(y) != X.shape[0]:
+            raise ValueError(f"X has {X.shape[0]} rows and y the shape {y.shape}")
+        if y.dtype.kind == "f" and not np.isfinite(y).all():
+            raise ValueError("y holds values that are not finite")
+        return Block(X, y, weight)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"block {number}: {error}") from error
+
+
+def summary(block: Block) -> Summary:
+    """Of a block of rows."""
+    labels, encoded = np.unique(block.y, return_inverse=True)
+    return Summary(block.X.shape, labels, np.bincount(encoded, weights=block.weight, minlength=len(labels)))
+
+
+def holds(training: str) -> list[int]:
+    """Which blocks this worker has a rank for."""
+    rank = _ranks.get(_key(training))
+    return [] if rank is None else rank.numbers
+
+
+def take(
+    training: str,
+    job: Job,
+    classes: np.ndarray,
+    kept: list[int],
+    numbers: list[int],
+    blocks: list[Block],
+    duals: list[Any],
+) -> None:
+    """These blocks join those that are ``kept`` here; others, which somebody else has by now, go. Duals: of blocks that
+    had some elsewhere, else None."""
+    now = time.monotonic()
+    for other in [key for key, used in list(_used.items()) if now - used > _FORGOTTEN_AFTER and key[1] != training]:
+        _used.pop(other, None)
+        if (forgotten := _ranks.pop(other, None)) is not None:
+            forgotten.leave()
+    rank = _ranks.pop(_key(training), None)
+    parts: dict[int, Part] = {}
+    known: dict[int, Any] = {}
+    if rank is not None:
+        parts = {number: part for number, part in rank.parts().items() if number in kept}
+        known = {number: dual for number, dual in rank.duals().items() if number in kept}
+        rank.leave()
+    if set(parts) != set(kept):
+        raise RankGone(f"{_address()} has not the blocks that it had")
+    for number, block, dual in zip(numbers, blocks, duals, strict=True):
+        X = sp.csr_array(block.X) if sp.issparse(block.X) else block.X
+        parts[number] = Part(X, np.searchsorted(classes, block.y), block.weight)
+        if dual is not None:
+            known[number] = dual
+    _ranks[_key(training)] = Rank(job, parts, known)
+    _used[_key(training)] = now
+
+
+def listen(training: str) -> tuple[str, int]:
+    """Leave the ranks that are no more; the address at which others reach this one."""
+    _rank(training).leave()
+    if (old := _listeners.pop(_key(training), None)) is not None:
+        old.close()
+    listener = _listeners[_key(training)] = Listener(urlsplit(_address()).hostname or "127.0.0.1")
+    return listener.address
+
+
+def join(training: str, number: int, addresses: list[tuple[str, int]], secret: bytes) -> None:
+    """Go on together with the others."""
+    _together(
+        training,
+        lambda rank: rank.join(
+            connect(_listeners.pop(_key(training)), number, addresses, secret, seconds=_JOIN_SECONDS)
+        ),
+    )
+
+
+def advance(training: str, number: int, max_epochs: float) -> Reply | None:
+    """A round or more; rank 0 tells of them."""
+    reply = _together(training, lambda rank: rank.advance(max_epochs))
+    return reply if number == 0 else None
+
+
+def conclude(training: str, number: int) -> Reply | None:
+    """A certificate of what there is; rank 0 has it."""
+    reply = _together(training, lambda rank: rank.conclude())
+    return reply if number == 0 else None
+
+
+def duals(training: str) -> dict[int, Any]:
+    """The duals of this worker's blocks, to be kept elsewhere."""
+    return _rank(training).duals()
+
+
+def bytes_sent(training: str) -> int:
+    """By this rank, since it joined."""
+    collective = _rank(training).collective
+    return collective.bytes_sent if isinstance(collective, Tree) else 0
+
+
+def forget(training: str) -> None:
+    """The training is over."""
+    if (rank := _ranks.pop(_key(training), None)) is not None:
+        rank.leave()
+    _used.pop(_key(training), None)
+    if (listener := _listeners.pop(_key(training), None)) is not None:
+        listener.close()
+
+
+def _address() -> str:
+    return get_worker().address
+
+
+def _key(training: str) -> tuple[str, str]:
+    return _address(), training
+
+
+def _rank(training: str) -> Rank:
+    try:
+        _used[_key(training)] = time.monotonic()
+        return _ranks[_key(training)]
+    except KeyError:
+        raise RankGone(f"{_address()} has no rank of this training") from None
+
+
+def _together(training: str, work: Any) -> Any:
+    """Whoever fails hangs up, so that nobody waits for it. Other tasks go on meanwhile: if those of another training
+    had to wait for this one's, and this one's for them on another worker, that would be for ever."""
+    rank = _rank(training)
+    secede()
+    try:
+        return work(rank)
+    except BaseException:
+        rank.leave()
+        raise

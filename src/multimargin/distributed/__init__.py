@@ -1,0 +1,1 @@
+"""Training on several processes or machines: a collective, and what every rank does with it."""

@@ -1,0 +1,220 @@
+"""Sums over processes: ranks in a binary tree, joined by TCP connections. Whoever starts the processes (Dask, Spark,
+Ray, a shell) only has to tell every rank the addresses of all:
+
+    listener = Listener()                      # in every process
+    addresses = ...                            # of all listeners, in the order of the ranks: the engine's part
+    collective = connect(listener, rank, addresses, secret)
+
+Numbers are added in the order of the tree, so that all ranks hold the same bits, every time.
+"""
+
+from __future__ import annotations
+
+import hmac
+import socket
+import struct
+from typing import Protocol
+
+import numpy as np
+
+_HEADER = struct.Struct("<Q")
+_HELLO = struct.Struct("<q")
+_CONNECT_SECONDS = 60.0
+_GREETING_SECONDS = 5.0
+
+
+class PeerLost(ConnectionError):
+    """Another rank is gone: what is to be summed over all cannot be."""
+
+
+class Collective(Protocol):
+    """What a distributed solver asks of the engine that runs it."""
+
+    rank: int
+    size: int
+
+    def allreduce(self, array: np.ndarray) -> np.ndarray:
+        """The sum over all ranks of arrays of one shape and type; the same bits on every rank."""
+
+    def broadcast(self, array: np.ndarray) -> np.ndarray:
+        """Rank 0's array, on every rank; the others give one of the same shape and type."""
+
+    def close(self) -> None:
+        """Leave: what the others ask for from now on fails."""
+
+
+class Alone:
+    """A single rank."""
+
+    rank, size = 0, 1
+
+    def allreduce(self, array: np.ndarray) -> np.ndarray:
+        return array
+
+    def broadcast(self, array: np.ndarray) -> np.ndarray:
+        return array
+
+    def close(self) -> None:
+        pass
+
+
+class Listener:
+    """A socket on which a rank's children in the tree will call.
+
+    Parameters
+    ----------
+    host : str
+        Address or name of this machine by which the others reach it.
+    """
+
+    def __init__(self, host: str = "127.0.0.1"):
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.socket = socket.create_server((host, 0), family=family, backlog=8)
+        self.address: tuple[str, int] = (host, self.socket.getsockname()[1])
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class Tree:
+    """A collective over TCP; see the module."""
+
+    def __init__(self, rank: int, size: int, parent: socket.socket | None, children: list[socket.socket]):
+        self.rank, self.size = rank, size
+        self._parent, self._children = parent, children
+        self.bytes_sent = 0
+
+    def allreduce(self, array: np.ndarray) -> np.ndarray:
+        total = np.array(array, order="C", copy=True)
+        for child in self._children:
+            total += self._receive(child, total)
+        if self._parent is not None:
+            self._send(self._parent, total)
+        return self.broadcast(total)
+
+    def broadcast(self, array: np.ndarray) -> np.ndarray:
+        array = np.ascontiguousarray(array)
+        if self._parent is not None:
+            array = self._receive(self._parent, array)
+        for child in self._children:
+            self._send(child, array)
+        return array
+
+    def close(self) -> None:
+        """Hang up: the others' next sum fails."""
+        for peer in (self._parent, *self._children):
+            if peer is not None:
+                peer.close()
+
+    def _send(self, peer: socket.socket, array: np.ndarray) -> None:
+        try:
+            peer.sendall(_HEADER.pack(array.nbytes))
+            peer.sendall(array.data.cast("B") if array.nbytes else b"")
+        except OSError as error:
+            raise PeerLost(f"rank {self.rank}: a neighbour in the tree is gone: {error}") from error
+        self.bytes_sent += _HEADER.size + array.nbytes
+
+    def _receive(self, peer: socket.socket, like: np.ndarray) -> np.ndarray:
+        try:
+            (size,) = _HEADER.unpack(_exactly(peer, _HEADER.size))
+            if size != like.nbytes:
+                raise RuntimeError(
+                    f"rank {self.rank}: {size} bytes came where {like.nbytes} should: ranks are not in step"
+                )
+            return np.frombuffer(_exactly(peer, size), dtype=like.dtype).reshape(like.shape)
+        except OSError as error:
+            raise PeerLost(f"rank {self.rank}: a neighbour in the tree is gone: {error}") from error
+
+
+def connect(
+    listener: Listener,
+    rank: int,
+    addresses: list[tuple[str, int]],
+    secret: bytes,
+    seconds: float = _CONNECT_SECONDS,
+) -> Tree:
+    """Join the tree: call the parent, wait for the children.
+
+    Parameters
+    ----------
+    listener : Listener
+        This rank's, whose address is ``addresses[rank]``; it is closed.
+    secret : bytes
+        The same for all ranks of a run, and known to nobody else: strangers are turned away.
+    seconds : float
+        How long to wait for the others.
+
+    Raises
+    ------
+    PeerLost
+        If one of the others does not come in time.
+    """
+    size = len(addresses)
+    if not 0 <= rank < size:
+        listener.close()
+        raise ValueError(f"rank must be from 0 to {size - 1}, got {rank}")
+    key = hmac.digest(secret, b"multimargin collective", "sha256")
+    parent: socket.socket | None = None
+    children: dict[int, socket.socket] = {}
+    expected = {child for child in (2 * rank + 1, 2 * rank + 2) if child < size}
+    try:
+        if rank > 0:
+            parent = socket.create_connection(addresses[(rank - 1) // 2], timeout=seconds)
+            parent.sendall(key + _HELLO.pack(rank))
+            if _exactly(parent, len(key)) != key:
+                raise PeerLost(f"rank {rank}: somebody else answers at {addresses[(rank - 1) // 2]}")
+        listener.socket.settimeout(seconds)
+        while set(children) != expected:
+            peer, _ = listener.socket.accept()
+            child = _greeted(peer, key)
+            if child in expected:
+                peer.sendall(key)
+                children[child] = peer
+            else:
+                peer.close()
+    except OSError as error:
+        for neighbour in (parent, *children.values()):
+            if neighbour is not None:
+                neighbour.close()
+        missing = sorted(expected - set(children))
+        who = f"ranks {missing} did not call" if missing else f"rank {(rank - 1) // 2} did not answer"
+        raise PeerLost(f"rank {rank}: {who} within {seconds:g} s: {error}") from error
+    finally:
+        listener.close()
+    ordered = [children[child] for child in sorted(children)]
+    for neighbour in (parent, *ordered):
+        if neighbour is not None:
+            _patient_but_watchful(neighbour)
+    return Tree(rank, size, parent, ordered)
+
+
+def _greeted(peer: socket.socket, key: bytes) -> int:
+    """The rank that calls; -1 for a stranger."""
+    peer.settimeout(_GREETING_SECONDS)
+    try:
+        hello = _exactly(peer, len(key) + _HELLO.size)
+    except OSError:
+        return -1
+    return _HELLO.unpack(hello[len(key) :])[0] if hmac.compare_digest(hello[: len(key)], key) else -1
+
+
+def _patient_but_watchful(peer: socket.socket) -> None:
+    """A rank may compute for long before it answers; one whose machine is gone must be noticed within a minute."""
+    peer.settimeout(None)
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4), ("TCP_USER_TIMEOUT", 40_000)):
+        if hasattr(socket, option):
+            peer.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+def _exactly(peer: socket.socket, size: int) -> bytearray:
+    buffer = bytearray(size)
+    view = memoryview(buffer)
+    got = 0
+    while got < size:
+        count = peer.recv_into(view[got:])
+        if count == 0:
+            raise ConnectionResetError("the connection was closed")
+        got += count
+    return buffer

@@ -1,0 +1,207 @@
+"""Examples that are shared out to ranks: rounds of CoCoA+ (Ma, Smith, Jaggi, Jordan, Richtarik, Takac 2015).
+
+Every rank holds a part of the examples with their duals; all hold the same W. In a round each rank makes a pass over
+its own examples, as if W moved sigma' times as far as its own changes alone would move it,
+
+    steps with curvature sigma' A / lambda,   W += sigma' (change of alpha) x / lambda,
+
+which allows for what the others do at the same time; then W moves from where all began by the sum D of the ranks' own
+changes D_r. As ||D||^2 <= sum_r ||D_r||^2 / p_r for any shares p_r with the sum 1, with sigma' = 1 / p_r the dual
+gains at least what the ranks think that they gain, whatever they hold: no line search is needed. The shares are those
+of the examples, so that a rank with most of them steps nearly as if it were alone. A smaller sigma' was tried,
+following the ratio of the two sides: where ranks hold similar rows, as they do after a shuffle, rounds with it swing
+or diverge.
+
+To the algorithm (linear/sdm.py) a round is a pass, as is a tour of blocks on disk (linear/streamed.py). Rounds, not
+local passes, are what is scarce, and a second local pass mostly fits W to the own rows; so every pass is followed by
+a sum, and every round is a stage of the acceleration. Its kappa is larger than in one process and grows with the root
+of the number of ranks (found by experiment): the more W is held, the less ranks disturb each other. What passes see
+of the loss is too good, as W has been fitted to the own rows by then; so when it promises the target, the objectives
+are evaluated. Whatever a rank decides on is a sum over all, so all decide the same.
+"""
+
+from __future__ import annotations
+
+from math import ceil, inf, log2, nan, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from multimargin import _core
+from multimargin.distributed.collective import Collective
+from multimargin.linear.machine import Examples
+from multimargin.problems.formulations import Formulation
+
+_ONE_PASS = 1e-9  # epochs: the core ends a call after the pass that exceeds them
+_STRENGTH = 4.0  # of the acceleration, for one rank and examples with C ||x||^2 = 1
+# Rounds with the first kappa. The steering of acceleration.hpp is for passes of one process and lowers it too soon, but
+# from hard problems, which take more rounds, it finds the way.
+_FIRST_ROUNDS = 20
+_PROMISING = 3.0  # estimated gaps of so many times the target are looked into
+_ROUNDS_TO_HALVE = 3.0  # the gap, at best
+
+
+class SharedExamples:
+    """A rank's examples, and what all know of all."""
+
+    first_certificate = Examples.first_certificate
+
+    def __init__(self, own: Examples, collective: Collective):
+        self.own, self.collective = own, collective
+        self.row, self.n_weights = own.row, own.n_weights
+        sums = np.array([own.n, own.constant, own.n * own.mean_curvature])
+        rows, self.constant, curvature = collective.allreduce(sums).tolist()
+        self.n = int(rows)
+        self.mean_curvature = curvature / max(self.n, 1)
+        self.strength = _STRENGTH * sqrt(collective.size) / max(self.mean_curvature, 1.0) ** 0.25
+        norms = self.of_all(own.norm_range if own.n else (np.finfo(np.float64).max, 0.0))
+        self.norm_range = (float(norms[:, 0].min()), float(norms[:, 1].max())) if self.n else (0.0, 0.0)
+
+    def of_all(self, own: tuple[float, ...]) -> np.ndarray:
+        """A row of numbers from every rank."""
+        rows = np.zeros((self.collective.size, len(own)))
+        rows[self.collective.rank] = own
+        return self.collective.allreduce(rows)
+
+    def total(self, sums: np.ndarray) -> None:
+        """Sums over the own examples <- sums over those of all ranks."""
+        sums[:] = self.collective.allreduce(sums)
+
+    def schedule(self, problem: Formulation, lists: bool, seed: int) -> tuple[list[_core.Block], Rounds]:
+        """The blocks of a machine, and the rounds over them."""
+        own_seed = np.random.SeedSequence([seed, self.collective.rank]).generate_state(1)[0]
+        block = self.own.block(problem, lists, int(own_seed))
+        return [block], Rounds(block, self)
+
+    def candidate(self, passes: Rounds, out: _core.Weights) -> bool:
+        """The algorithm's stands."""
+        return False
+
+    def cost_of_pass(self, blocks: list[_core.Block]) -> float:
+        """In multiply-adds, of this rank's."""
+        return sum(block.cost_of_pass for block in blocks)
+
+
+class Round(NamedTuple):
+    """A round, as the algorithm sees a pass; the gap is an estimate."""
+
+    violation: float
+    visited: int
+    worst_gap: float
+
+
+class _Told(NamedTuple):
+    """What a rank tells of its pass."""
+
+    violation: float = 0.0
+    visited: int = 0
+    loss: float = 0.0  # terms of the objectives, as the pass saw them
+    dual: float = 0.0
+    scale_step: float = 0.0
+
+
+class Rounds:
+    """The schedule of rounds, in the place of the core's schedule of passes."""
+
+    def __init__(self, block: _core.Block, examples: SharedExamples):
+        self.block, self.examples = block, examples
+        self._passes = _core.Passes([block])
+        self._sigma = examples.n / max(block.n_examples, 1)
+        self._acceleration = _core.Acceleration()
+        self._objectives = (0.0, 0.0)  # primal and dual, estimated by the last round
+        self._scale_step = 0.0
+        self._rounds = 0
+        self._visit_all = False
+        self._evaluate_at = 0  # the round from which on it may be worth while
+
+    def scale_step(self, weights: _core.Weights) -> float:
+        """Scales 1 + scale_step * (0, 1, 2, 4) of W are tried: the mean of what passes of all ranks made of it."""
+        return self._scale_step if weights.kappa > 0 else 0.0
+
+    def run(
+        self,
+        weights: _core.Weights,
+        *,
+        tolerance: float,
+        certify_below: float,
+        budget: float,
+        max_epochs: float,
+        shrinking: bool,
+        permute: bool,
+        rest_share: float,
+        shrunk_effort: float,
+    ) -> tuple[str, list[Round]]:
+        """One round; as of the core's passes, why it stopped and what it was. There is no budget: all wait for all."""
+        if self._rounds and weights.kappa > 0:
+            steered = self._rounds >= _FIRST_ROUNDS
+            self._acceleration.end_stage(weights, *(self._objectives if steered else (0.0, 0.0)))  # zeros: kappa stays
+        self._rounds += 1
+        before = weights.array.copy()
+        w_before = float(weights.squared_norms()[0].sum())
+        told = self._pass(weights, tolerance, permute, rest_share if shrinking else 0.0)
+        array = weights.array
+        array -= before
+        array /= array.dtype.type(self._sigma)
+        array[:] = self.examples.collective.allreduce(array)
+        array += before
+        of_all = self.examples.of_all(told)
+        violation, (visited, loss, dual) = float(of_all[:, 0].max()), of_all[:, 1:4].sum(axis=0).tolist()
+        self._scale_step = float(of_all[:, 4].mean())
+        constant = self.examples.constant
+        primal = 0.5 * w_before + loss + constant
+        lower = -(0.5 * float(weights.squared_norms()[1].sum()) + dual) + constant
+        self._objectives = (primal, lower)
+        gap = (primal - lower) / max(abs(primal), 1e-300)
+        if gap <= _PROMISING * certify_below and self._rounds >= self._evaluate_at:
+            gap = self._evaluated(weights)
+            halvings = log2(gap / certify_below) if certify_below < gap < inf else 0.0
+            self._evaluate_at = self._rounds + max(1, ceil(_ROUNDS_TO_HALVE * halvings))
+        elif gap <= certify_below:
+            gap = nan  # too good to be true
+        done = Round(violation, int(visited), gap)
+        return self._judge(done, tolerance, certify_below), [done]
+
+    def _evaluated(self, weights: _core.Weights) -> float:
+        """The relative gap at W, or the worst of its parts; but for rounding it is one."""
+        block, constant = self.block, self.examples.constant
+        terms = np.zeros((2, block.n_parts))
+        if block.n_examples:
+            losses, terms[1] = block.evaluate(weights, 0, block.n_examples)
+            terms[0] = losses[0]
+        self.examples.total(terms)
+        w, v = weights.squared_norms()
+        if block.n_parts == 1:
+            w, v = w.sum(keepdims=True), v.sum(keepdims=True)
+        primal, lower = 0.5 * w + terms[0] + constant / len(w), -(0.5 * v + terms[1]) + constant / len(w)
+        self._objectives = (float(primal.sum()), float(lower.sum()))
+        return float(np.max((primal - lower) / np.maximum(np.abs(primal), 1e-300)))
+
+    def _pass(self, weights: _core.Weights, tolerance: float, permute: bool, rest_share: float) -> _Told:
+        """A full pass over the own examples."""
+        if self.block.n_examples == 0:
+            return _Told()
+        _, (record,) = self._passes.run(
+            weights,
+            tolerance=np.inf if self._visit_all else tolerance,
+            certify_below=-np.inf,
+            budget=np.inf,
+            max_epochs=_ONE_PASS,
+            shrinking=False,
+            permute=permute,
+            rest_share=0.0 if self._visit_all else rest_share,
+            stages=False,
+            scale=self._sigma,
+        )
+        w, v = weights.squared_norms()
+        loss, dual = record.primal - 0.5 * float(w.sum()), -record.dual - 0.5 * float(v.sum())
+        return _Told(record.violation, record.visited, loss, dual, self._passes.scale_step(weights))
+
+    def _judge(self, done: Round, tolerance: float, certify_below: float) -> str:
+        """What the algorithm is to think of a round. Below the tolerance it must have been over all examples: those
+        that pass after pass leaves out come back within three rounds."""
+        quiet = done.violation < tolerance
+        if quiet and done.visited == self.examples.n:
+            self._visit_all = False
+            return "tolerance"
+        self._visit_all = quiet
+        return "certify" if -0.1 * certify_below <= done.worst_gap <= certify_below else "epochs"

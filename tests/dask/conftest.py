@@ -1,0 +1,19 @@
+"""A cluster of two worker processes, for all tests here."""
+
+import pytest
+from distributed import Client, LocalCluster
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+    ) as local:
+        yield local
+
+
+@pytest.fixture
+def client(cluster):
+    with Client(cluster) as this:
+        this.wait_for_workers(2, timeout=60)
+        yield this

@@ -1,0 +1,228 @@
+"""Ranks in threads, joined by the tree, against one machine."""
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits
+
+from multimargin import LinearSVM
+from multimargin.distributed.collective import Alone, Listener, PeerLost, connect
+from multimargin.distributed.fitting import fit_shared
+from multimargin.distributed.rank import Job, Part, Rank
+from multimargin.linear.machine import Settings
+from multimargin.linear.solvers import SOLVERS
+
+
+def digits(rows=500):
+    X, y = load_digits(return_X_y=True)
+    return X[:rows] / 16, y[:rows].astype(np.int64)
+
+
+def job(formulation="crammer_singer", loss="hinge", *, n_classes=10, C=1.0, tol=1e-2, solver="accelerated_sdm"):
+    settings = Settings(tol=tol, options=SOLVERS[solver].options)
+    return Job(formulation, loss, n_classes, solver, settings, 1.0, np.full(n_classes, C), 0)
+
+
+def together(n, work):
+    """``work(rank, collective)`` on every rank; what each returned."""
+    listeners = [Listener() for _ in range(n)]
+    addresses = [listener.address for listener in listeners]
+
+    def one(rank):
+        collective = connect(listeners[rank], rank, addresses, b"a secret", seconds=20)
+        try:
+            return work(rank, collective)
+        finally:
+            collective.close()
+
+    with ThreadPoolExecutor(n) as executor:
+        return [future.result() for future in [executor.submit(one, rank) for rank in range(n)]]
+
+
+def trained(ranks):
+    """The replies of all ranks at the end, and the number of rounds."""
+
+    def work(number, collective):
+        rank = ranks[number]
+        rank.join(collective)
+        for rounds in range(1, 400):
+            reply = rank.advance(np.inf)
+            if reply.done:
+                return reply, rounds
+        raise AssertionError("no end")
+
+    return together(len(ranks), work)
+
+
+def shared(X, y, bounds, this):
+    return [Rank(this, {i: Part(X[a:b], y[a:b], None)}) for i, (a, b) in enumerate(pairwise(bounds))]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 6])
+def test_sums_are_the_same_bits_everywhere(size):
+    numbers = np.random.default_rng(0).standard_normal((size, 40)).astype(np.float32)
+
+    def work(rank, collective):
+        assert (collective.rank, collective.size) == (rank, size)
+        told = collective.broadcast(np.full(3, float(rank)))
+        return collective.allreduce(numbers[rank]), told
+
+    results = together(size, work)
+    for total, told in results:
+        np.testing.assert_array_equal(total, results[0][0])
+        np.testing.assert_array_equal(told, np.zeros(3))
+    np.testing.assert_allclose(results[0][0], numbers.sum(axis=0), atol=1e-5)
+
+
+def test_a_rank_that_leaves_is_noticed_by_all():
+    def work(rank, collective):
+        if rank == 4:
+            collective.close()
+            return True
+        with pytest.raises(PeerLost, match="gone"):
+            try:
+                collective.allreduce(np.ones(3))
+            finally:
+                collective.close()
+        return True
+
+    assert together(6, work) == [True] * 6
+
+
+def test_ranks_that_are_out_of_step_are_told_so():
+    def work(rank, collective):
+        try:
+            collective.allreduce(np.ones(3 + rank))
+        except (RuntimeError, PeerLost) as error:
+            collective.close()
+            return type(error)
+        return None
+
+    assert RuntimeError in together(2, work)
+
+
+def test_a_stranger_is_turned_away_and_a_missing_rank_named():
+    import socket
+
+    listener = Listener()
+    address = listener.address
+    with socket.create_connection(address) as stranger:
+        stranger.sendall(b"x" * 40)
+        with pytest.raises(PeerLost, match=r"ranks \[1\] did not call within 0.5 s"):
+            connect(listener, 0, [address, ("127.0.0.1", 9)], b"secret", seconds=0.5)
+    with pytest.raises(ValueError, match="rank must be from 0 to 1, got 2"):
+        connect(Listener(), 2, [address, address], b"secret")
+
+
+@pytest.mark.parametrize("formulation", ["crammer_singer", "weston_watkins", "one_vs_rest"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_optimum_is_that_of_one_machine(formulation, loss, sparse):
+    X, y = digits()
+    local = LinearSVM(formulation, loss, tol=1e-4).fit(X, y)
+    data = sp.csr_array(X) if sparse else X
+    replies = trained(shared(data, y, [0, 100, 110, 500], job(formulation, loss)))
+    for reply, _ in replies:
+        assert reply.converged
+        np.testing.assert_array_equal(reply.weights, replies[0][0].weights)
+        primal, dual, gap = reply.objectives
+        assert gap <= 1e-2 and reply.worst_gap <= 1e-2
+        assert dual <= local.primal_objective_ * (1 + 1e-9) and primal >= local.dual_objective_ * (1 - 1e-9)
+    W = replies[0][0].weights
+    slack = X @ W[:64, :10] + W[64, :10]  # the primal value, anew
+    own = slack[np.arange(len(y)), y]
+    if formulation == "crammer_singer":
+        losses = (slack - own[:, None] + (np.arange(10) != y[:, None])).max(axis=1)
+        value = 0.5 * (W**2).sum() + (losses if loss == "hinge" else losses**2).sum()
+        assert replies[0][0].objectives[0] == pytest.approx(value, rel=1e-9)
+
+
+def test_the_same_bits_again():
+    X, y = digits(200)
+    first, second = (trained(shared(X, y, [0, 90, 200], job())) for _ in range(2))
+    np.testing.assert_array_equal(first[0][0].weights, second[0][0].weights)
+    assert first[0][1] == second[0][1]
+
+
+def test_ranks_without_rows_and_without_some_classes():
+    X, y = digits(300)
+    order = np.argsort(y, kind="stable")
+    local = LinearSVM(tol=1e-4).fit(X, y)
+    replies = trained(shared(X[order], y[order], [0, 150, 150, 300], job()))
+    assert replies[1][0].converged
+    assert replies[1][0].objectives[0] <= local.primal_objective_ * 1.0101
+
+
+def test_the_same_rows_everywhere_do_not_diverge():
+    X, y = digits(120)
+    ranks = [Rank(job(), {i: Part(X, y, None)}) for i in range(4)]
+    local = LinearSVM(tol=1e-4).fit(X, y, sample_weight=np.full(len(y), 4.0))
+    replies = trained(ranks)
+    assert replies[0][0].converged
+    assert replies[0][0].objectives[0] <= local.primal_objective_ * 1.0101
+
+
+def test_two_classes_weights_and_zero_rows():
+    X, y = digits(300)
+    X = X.copy()
+    X[:5] = 0
+    y = (y > 4).astype(np.int64)
+    weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    local = LinearSVM(tol=1e-5, fit_intercept=False).fit(X, y, sample_weight=weight)
+    this = job(n_classes=2)
+    this = Job(**{**vars(this), "intercept": 0.0})
+    ranks = [Rank(this, {i: Part(X[i::2], y[i::2], weight[i::2])}) for i in range(2)]
+    primal, dual, _ = trained(ranks)[0][0].objectives
+    assert dual <= local.primal_objective_ * (1 + 1e-9)
+    assert local.dual_objective_ * (1 - 1e-9) <= primal <= local.primal_objective_ * 1.0101
+
+
+def test_duals_go_along_when_ranks_change():
+    X, y = digits(300)
+    ranks = shared(X, y, [0, 100, 200, 300], job())
+    trained(ranks)
+    for rank in ranks:
+        rank.leave()
+    one = Rank(
+        job(),
+        {number: part for rank in ranks for number, part in rank.parts().items()},
+        {number: duals for rank in ranks for number, duals in rank.duals().items()},
+    )
+    one.join(Alone())
+    reply = one.conclude()
+    assert reply.objectives[1] >= 0.9 * LinearSVM(tol=1e-4).fit(X, y).primal_objective_
+    assert not any(np.any(np.abs(duals.toarray()) > 1 + 1e-12) for duals in one.duals().values())
+
+
+def test_every_rank_gets_the_same_estimator():
+    X, y = digits(300)
+    names = np.array([f"digit {label}" for label in y])
+
+    def work(rank, collective):
+        model = LinearSVM(C=0.1, tol=0.02, class_weight="balanced")
+        return fit_shared(model, X[rank::3], names[rank::3], collective, classes=np.unique(names))
+
+    models = together(3, work)
+    local = LinearSVM(C=0.1, tol=1e-4, class_weight="balanced").fit(X, names)
+    for model in models:
+        np.testing.assert_array_equal(model.coef_, models[0].coef_)
+        assert model.converged_
+        assert local.dual_objective_ * (1 - 1e-9) <= model.primal_objective_ <= local.primal_objective_ * 1.021
+    assert models[0].score(X, names) > 0.9
+
+
+def test_what_ranks_do_not_do_is_refused():
+    X, y = digits(50)
+    for parameters, text in [
+        ({"solver": "newton"}, "'auto', 'sdm', 'accelerated_sdm'"),
+        ({"stopping": "violation"}, "stopping='gap' is"),
+        ({"time_limit": 3.0}, "time_limit is not for ranks"),
+        ({"formulation": "dag"}, "is not trained by ranks"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            fit_shared(LinearSVM(**parameters), X, y, Alone(), classes=np.arange(10))
+    with pytest.raises(ValueError, match="all of them among classes"):
+        fit_shared(LinearSVM(), X, y, Alone(), classes=np.arange(5))

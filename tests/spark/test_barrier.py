@@ -1,0 +1,57 @@
+"""The recipe of docs/laptop-to-cluster.md on local Spark. Needs pyspark and Java: ``pip install "multimargin[spark]"``,
+and is run by itself: ``python -m pytest tests/spark``."""
+
+import sys
+
+import numpy as np
+import pytest
+from pyspark import BarrierTaskContext, cloudpickle
+from pyspark.sql import SparkSession
+from sklearn.datasets import load_digits
+
+from multimargin import LinearSVM
+
+
+def train_partition(rows):
+    import secrets
+
+    from multimargin.distributed.collective import Listener, connect
+    from multimargin.distributed.fitting import fit_shared
+
+    context = BarrierTaskContext.get()
+    rows = list(rows)
+    X = np.array([features for features, _ in rows], dtype=np.float64).reshape(len(rows), -1)
+    y = np.array([label for _, label in rows], dtype=np.int64)
+    host = context.getTaskInfos()[context.partitionId()].address.split(":")[0]
+    listener = Listener(host)
+    told = context.allGather(f"{listener.address[0]} {listener.address[1]} {secrets.token_hex(16)}")
+    addresses = [(line.split()[0], int(line.split()[1])) for line in told]
+    secret = told[0].split()[2].encode()  # rank 0's
+    collective = connect(listener, context.partitionId(), addresses, secret)
+    try:
+        model = fit_shared(LinearSVM(C=0.1, tol=0.05), X, y, collective, classes=np.arange(10))
+    finally:
+        collective.close()
+    if context.partitionId() == 0:
+        yield model
+
+
+@pytest.fixture(scope="module")
+def spark():
+    session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    yield session
+    session.stop()
+
+
+def test_barrier_mode_trains_to_the_local_optimum(spark):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:400] / 16, y[:400]
+    rows = spark.sparkContext.parallelize(
+        [(features.tolist(), int(label)) for features, label in zip(X, y, strict=True)], 2
+    )
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Spark's processes cannot import this file
+    (model,) = rows.barrier().mapPartitions(train_partition).collect()
+    local = LinearSVM(C=0.1, tol=1e-4).fit(X, y)
+    assert model.converged_
+    assert local.dual_objective_ * (1 - 1e-9) <= model.primal_objective_ <= local.primal_objective_ / 0.95
+    assert model.score(X, y) > 0.9
