@@ -4,6 +4,8 @@
 //   W = (kappa Z + V) / lambda,  lambda = 1 + kappa,
 // so steps see curvature A / lambda and move W by (change of alpha) x / lambda. Without it kappa = 0,
 // lambda = 1 and W = V.
+//
+// Or W is sparse (sparse_weights.hpp): then there is no array, and no acceleration.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "kernels.hpp"
+#include "sparse_weights.hpp"
 
 namespace mm {
 
@@ -25,6 +28,10 @@ Buffer allocate_zeroed(std::size_t bytes); // 64-byte aligned, large ones on hug
 class Weights {
 public:
   Weights(Index n_rows, Index lanes, bool single_precision);
+  struct Sparse {
+    bool intercept; // whether the last row is that of the intercept
+  };
+  Weights(Index n_rows, Index lanes, bool single_precision, Sparse);
 
   Index n_rows() const { return n_rows_; }
   Index lanes() const { return lanes_; }
@@ -33,7 +40,9 @@ public:
   double kappa() const { return kappa_; }
   double lambda() const { return 1 + kappa_; }
   void *data() { return W_.get(); }
-  WeightsView view() { return {W_.get(), single_, stride_}; }
+  SparseWeights *sparse() { return sparse_.get(); } // null: W is an array
+  const SparseWeights *sparse() const { return sparse_.get(); }
+  WeightsView view() { return {W_.get(), single_, stride_, sparse_.get()}; }
 
   // Starts (kappa > 0) or ends (kappa = 0) the acceleration; V, and so alpha's meaning, stays. Momentum
   // begins anew: Z = W.
@@ -54,6 +63,7 @@ private:
   bool single_;
   double kappa_ = 0;
   Buffer W_, Z_, previous_;
+  std::unique_ptr<SparseWeights> sparse_;
 };
 
 } // namespace mm

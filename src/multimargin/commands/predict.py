@@ -163,16 +163,13 @@ def _accuracy(labels: Any, y: Any, classes: Any) -> tuple[float | None, str]:
     return float(np.mean(labels == y)), ""
 
 
-def _best(values: Any, top: int) -> Any:
-    """The columns of the largest values of every row, the largest first."""
-    return (-values).argsort(axis=1, kind="stable")[:, :top]
-
-
 def _lines(labels: Any, values: Any, classes: Any, args: argparse.Namespace) -> Any:
     names = [_label(name) for name in classes.tolist()]
     if args.top is not None:
-        for row, best in zip(values, _best(values, args.top), strict=True):
-            yield "\t".join(f"{names[j]}\t{row[j]:.6g}" for j in best) + "\n"
+        from multimargin.estimators.top_classes import best
+
+        for row, first in zip(values, best(values, args.top), strict=True):
+            yield "\t".join(f"{names[j]}\t{row[j]:.6g}" for j in first) + "\n"
     elif args.proba:
         yield "\t".join(["label", *names]) + "\n"
         for label, row in zip(labels.tolist(), values.tolist(), strict=True):
@@ -202,9 +199,11 @@ def _answer(args: argparse.Namespace, labels: Any, values: Any, classes: Any, ac
     if args.out == "-":
         result["labels"] = labels
         if args.top is not None:
+            from multimargin.estimators.top_classes import best
+
             names = classes.tolist()
-            rows = zip(values.tolist(), _best(values, args.top).tolist(), strict=True)
-            result["top"] = [[[names[j], row[j]] for j in best] for row, best in rows]
+            rows = zip(values.tolist(), best(values, args.top).tolist(), strict=True)
+            result["top"] = [[[names[j], row[j]] for j in first] for row, first in rows]
         elif args.proba:
             result["probabilities"] = values
     return result
