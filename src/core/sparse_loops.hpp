@@ -33,17 +33,27 @@ public:
   }
 
   template <class List> void add(S x, const List list) {
+    // Local, for a store of bytes may change any member as far as the compiler knows.
+    S *const sum = sum_.data();
+    unsigned char *const known = known_.data();
+    std::int32_t *const named = lane_.data();
+    std::size_t count = count_;
     for (Index t = 0; t < list.count; ++t) {
-      const auto lane = static_cast<std::int32_t>(list.index[t]);
-      name(lane);
-      sum_[static_cast<std::size_t>(lane)] += x * list.value[t];
+      const auto lane = static_cast<std::size_t>(list.index[t]);
+      named[count] = static_cast<std::int32_t>(lane);
+      count += !known[lane];
+      known[lane] = 1;
+      sum[lane] += x * list.value[t];
     }
+    count_ = count;
   }
 
   // Names the first n other lanes of the ranking, and writes the scores of all that are named; then it is empty again,
   // but for lanes(). Returns their number.
   Index take(const LaneRanking &ranking, double intercept, Index n, double *s) {
-    if (n > 0)
+    if (n > 0 && 8 * count_ > lane_.size()) { // the ranking would have to skip many: all others are few
+      for (std::size_t lane = 0; lane + 1 < lane_.size(); ++lane) name(static_cast<std::int32_t>(lane));
+    } else if (n > 0)
       ranking.visit(
           open_, [&](Index lane) { return known_[static_cast<std::size_t>(lane)] != 0; },
           [&](Index lane) {

@@ -74,6 +74,7 @@ void SparseWeights::to_csr(std::vector<std::int64_t> &indptr, std::vector<std::i
   if (!intercept_) return;
   for (Index m = 0; m < lanes_; ++m)
     if (ranking_[m] != 0) row.emplace_back(static_cast<std::int32_t>(m), ranking_[m]);
+  if (take) ranking_ = LaneRanking(lanes_);
   end_row();
 }
 

@@ -127,26 +127,23 @@ def _read(args: argparse.Namespace, terminal: Terminal, columns: Any, n_features
 
 
 def _predict(model: Any, machine: Any, data: Any, args: argparse.Namespace) -> tuple[Any, Any]:
-    """Labels, and a value of every class where one is asked for."""
-    import numpy as np
+    """Labels, and what is asked for beside: probabilities of every class, or the best ones and their values."""
+    from multimargin.estimators.top_classes import with_best
 
     try:
         if args.proba:
             values = model.predict_proba(data.X)
-            return machine.classes_[values.argmax(axis=1)], values
+            return machine.classes_[values.argmax(axis=1)], values if args.top is None else with_best(values, args.top)
         if args.top is None:
             return model.predict(data.X), None
         X, last = data.X, model
         while last is not machine:
             X = last[:-1].transform(X) if len(last) > 1 else X
             last = last[-1]
-        values = machine._values(X, by_class=True)  # decision_function may have a column for every pair
+        ranked = machine._best_classes(X, min(args.top, len(machine.classes_)))
     except ValueError as error:
         raise CommandError(f"{data.path}: {error}") from None
-    if values.ndim == 1:
-        values = np.column_stack([-values, values])
-    assert values.shape[1] == len(machine.classes_)
-    return machine.classes_[values.argmax(axis=1)], values
+    return machine.classes_[ranked[0][:, 0]], ranked
 
 
 def _accuracy(labels: Any, y: Any, classes: Any) -> tuple[float | None, str]:
@@ -166,10 +163,8 @@ def _accuracy(labels: Any, y: Any, classes: Any) -> tuple[float | None, str]:
 def _lines(labels: Any, values: Any, classes: Any, args: argparse.Namespace) -> Any:
     names = [_label(name) for name in classes.tolist()]
     if args.top is not None:
-        from multimargin.estimators.top_classes import best
-
-        for row, first in zip(values, best(values, args.top), strict=True):
-            yield "\t".join(f"{names[j]}\t{row[j]:.6g}" for j in first) + "\n"
+        for first, scores in zip(*values, strict=True):
+            yield "\t".join(f"{names[j]}\t{score:.6g}" for j, score in zip(first, scores, strict=True)) + "\n"
     elif args.proba:
         yield "\t".join(["label", *names]) + "\n"
         for label, row in zip(labels.tolist(), values.tolist(), strict=True):
@@ -199,11 +194,9 @@ def _answer(args: argparse.Namespace, labels: Any, values: Any, classes: Any, ac
     if args.out == "-":
         result["labels"] = labels
         if args.top is not None:
-            from multimargin.estimators.top_classes import best
-
             names = classes.tolist()
-            rows = zip(values.tolist(), best(values, args.top).tolist(), strict=True)
-            result["top"] = [[[names[j], row[j]] for j in first] for row, first in rows]
+            rows = zip(values[0].tolist(), values[1].tolist(), strict=True)
+            result["top"] = [[[names[j], score] for j, score in zip(*row, strict=True)] for row in rows]
         elif args.proba:
             result["probabilities"] = values
     return result

@@ -190,8 +190,11 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         """
         check_is_fitted(self)
         check_number("n", n, at_least=1, at_most=len(self.classes_), integer=True)
-        lanes, scores = self._top(self._validated(X, reset=False), int(n))
-        return self.classes_[lanes], scores
+        numbers, scores = self._best_classes(X, int(n))
+        return self.classes_[numbers], scores
+
+    def _best_classes(self, X, n: int) -> tuple[np.ndarray, np.ndarray]:
+        return self._top(self._validated(X, reset=False), n)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X):

@@ -78,6 +78,9 @@ class LinearMachine(Margins):
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
 
+    coef_: Any
+    _W: Any
+
     def _check(self) -> None:
         check_linear(self)
 
@@ -115,8 +118,8 @@ class LinearMachine(Margins):
         sparse = weights_are_sparse(n_weights, self._n_lanes(), self.formulation, self.solver, restricted, memory_mb)
         if sparse and self.probability:
             raise ValueError(
-                f"probability=True needs the scores of all rows and all {len(self.classes_)} classes at once, which a model "
-                "with sparse weights does not have; set probability=False, or raise memory_mb"
+                f"probability=True needs the scores of all rows and all {len(self.classes_)} classes at once, which "
+                "are too many with sparse weights; set probability=False, or raise memory_mb"
             )
         return sparse
 
@@ -166,16 +169,16 @@ class LinearMachine(Margins):
         if lanes != self._n_lanes():
             return None
         if machine.algorithm.weights.is_sparse:
-            W = as_csr(machine.algorithm.weights, machine.n_weights, take=False)
-            features, intercept = intercept_apart(W, self._constant_feature())
+            sparse = as_csr(machine.algorithm.weights, machine.n_weights, take=False)
+            features, intercept = intercept_apart(sparse, self._constant_feature())
             return {"coef_": features.to_scipy().T, "intercept_": intercept}
         W = np.array(machine.algorithm.weights.array[:, :lanes], dtype=np.float64)
         n_features = W.shape[0] - bool(self.fit_intercept)
         intercept = W[n_features] * self.intercept_scaling if self.fit_intercept else np.zeros(lanes)
         return {"coef_": W[:n_features].T, "intercept_": intercept}
 
-    # The model's weights live in one padded array, or in sparse rows, feature-major as the core reads them; coef_ is a view
-    # of it.
+    # The model's weights live in one padded array, or in sparse rows, feature-major as the core reads them; coef_ is a
+    # view of it.
 
     def _hold(self, W: np.ndarray | Csr) -> None:
         if isinstance(W, Csr):

@@ -206,8 +206,8 @@ class LinearSVM(LinearMachine, MarginClassifier):
             raise ValueError(f"y has labels that are not among classes: {np.unique(y[unknown])!r}")
         if not first and is_sparse(self.coef_):
             raise ValueError(
-                "partial_fit does not go on from sparse weights: it keeps them as an array; raise memory_mb and fit again, or "
-                "use fit on all rows"
+                "partial_fit does not go on from sparse weights, as it keeps them in an array: raise memory_mb and fit "
+                "again, or use fit on all rows"
             )
         if first:
             self._hold(padded_weights(X.shape[1] + bool(self.fit_intercept), self._n_lanes()))

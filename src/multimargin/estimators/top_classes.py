@@ -15,6 +15,14 @@ def best(values: np.ndarray, n: int) -> np.ndarray:
     return (-values).argsort(axis=1, kind="stable")[:, :n]
 
 
+def with_best(values: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The columns of the n largest values of every row, and these values; of two classes only the second has one."""
+    if values.ndim == 1:
+        values = np.column_stack([-values, values])
+    columns = best(values, n)
+    return columns, np.take_along_axis(values, columns, axis=1)
+
+
 def best_in_slabs(
     X: Any, n: int, n_classes: int, values_of: Callable[[Any], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -22,10 +30,6 @@ def best_in_slabs(
     slab = max(1, _SLAB_BYTES // (8 * n_classes))
     columns, scores = np.empty((X.shape[0], n), np.intp), np.empty((X.shape[0], n))
     for begin in range(0, X.shape[0], slab):
-        values = values_of(X[begin : begin + slab])
-        if values.ndim == 1:
-            values = np.column_stack([-values, values])
-        here = best(values, n)
-        columns[begin : begin + slab] = here
-        scores[begin : begin + slab] = np.take_along_axis(values, here, axis=1)
+        here = slice(begin, begin + slab)
+        columns[here], scores[here] = with_best(values_of(X[here]), n)
     return columns, scores

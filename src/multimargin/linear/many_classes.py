@@ -1,8 +1,8 @@
 """Very many classes: weights that no memory would hold as an array, kept as lists of the classes that a feature knows.
 
 W_jm is not zero only where an example with feature j has a dual of class m. So with sparse rows and few classes that
-matter to each, sparse weights (sparse_weights.hpp in the core) are small where an array is not: 50,000 classes and 100,000
-features are 5e9 numbers, of which a training on 200,000 rows moves about one in a hundred.
+matter to each, sparse weights (sparse_weights.hpp in the core) are small where an array is not: 50,000 classes and
+100,000 features are 5e9 numbers, of which a training on 200,000 rows moves about one in a hundred.
 
 The algorithm is the sequential dual method, the certificate that of any machine. Only Crammer-Singer is trained so:
 its examples have few duals. There is no acceleration, which would fill W.
@@ -30,8 +30,8 @@ _MB = 2**20
 def weights_are_sparse(
     n_weights: int, lanes: int, formulation: str, solver: str, restricted_step: bool, memory_mb: float | None
 ) -> bool:
-    """Whether a fit keeps its weights sparse: when as arrays they would take more than ``memory_mb``, or ``DENSE_BYTES``
-    if that is None.
+    """Whether a fit keeps its weights sparse: when as arrays they would take more than ``memory_mb``, or more than
+    ``DENSE_BYTES`` if that is None.
 
     Raises
     ------
@@ -53,8 +53,8 @@ def weights_are_sparse(
     else:
         why, todo = "restricted_step=False", "restricted_step=True keeps them sparse"
     raise ValueError(
-        f"memory_mb={memory_mb:g} is too little: {n_weights} x {lanes} weights take {dense / _MB:.0f} MB, and {why} needs "
-        f"all of them; {todo}, or raise memory_mb, or hash the features to fewer"
+        f"memory_mb={memory_mb:g} is too little: {n_weights} x {lanes} weights take {dense / _MB:.0f} MB, and {why} "
+        f"needs all of them; {todo}, or raise memory_mb, or hash the features to fewer"
     )
 
 

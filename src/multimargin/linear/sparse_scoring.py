@@ -16,10 +16,10 @@ _SLAB = 256  # rows
 def sparse_top(
     rows: _core.Rows, W: Csr, intercept: np.ndarray, n: int, n_threads: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The ``n`` best classes of every row and their scores, the best first, of equal ones the one with the smaller number.
+    """The ``n`` best classes of every row and their scores, the best first, of equal ones that with the smaller number.
 
-    Exact, and there is never more than one row of scores at a time: a class that no feature of a row knows has the score of
-    its intercept, so of those the largest few are candidates.
+    Exact, and there is never more than one row of scores at a time: a class that no feature of a row knows has the
+    score of its intercept, so of those the largest few are candidates.
     """
     lanes, scores = np.empty((rows.n_rows, n), np.int32), np.empty((rows.n_rows, n))
     weights, intercept = _rows_of(W), np.ascontiguousarray(intercept, dtype=np.float64)
