@@ -1,8 +1,8 @@
 """Crammer-Singer with very many classes: time, memory, gap and accuracy; and a slice against a dense reference.
 
 The weights are sparse (docs/many-classes.md). Each fit is in a process of its own, whose peak memory is that of data,
-fit and prediction together. On the slice of the first classes LinearSVM with sparse weights, to the same gap, stands beside
-the same problem in dense float64 weights, solved to a gap of 1e-6.
+fit and prediction together. On the slice of the first classes LinearSVM with sparse weights, to the same gap, stands
+beside the same problem in dense float64 weights, solved to a gap of 1e-6.
 """
 
 from __future__ import annotations

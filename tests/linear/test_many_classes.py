@@ -9,14 +9,15 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from multimargin import LinearSVM, LinearSVMCV, load, save, write_report
+from multimargin import LinearSVM, LinearSVMCV, load, save
 from multimargin.commands.main import main
 from multimargin.data.rows import as_rows
 from multimargin.estimators.plain_linear import PlainLinearSVM
 from multimargin.linear import many_classes
 from multimargin.models.errors import ModelFormatError
-from multimargin.models.liblinear import save_liblinear
+from multimargin.models.liblinear import write_liblinear
 from multimargin.models.light import load_light
+from multimargin.report import write_report
 
 SPARSE = 1e-4  # memory_mb that no array of weights fits into
 
@@ -283,7 +284,7 @@ def test_what_is_not_done_with_such_a_model(data, model, tmp_path):
     with pytest.raises(ValueError, match="partial_fit does not go on from sparse weights"):
         pickle.loads(pickle.dumps(model)).partial_fit(X, y)
     with pytest.raises(ValueError, match="LIBLINEAR's file has a number for each"):
-        save_liblinear(model, tmp_path / "text")
+        write_liblinear(model, tmp_path / "text")
     with pytest.raises(ValueError, match="this LinearSVM has sparse weights"):
         write_report(model, X, y, tmp_path / "report.html")
 
