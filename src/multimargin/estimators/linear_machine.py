@@ -197,7 +197,8 @@ class LinearMachine(Margins):
 
     def _weights(self) -> np.ndarray:
         """W without the intercept, padded; built anew if somebody replaced ``coef_``."""
-        if self.__dict__.get("_coef_of_W") is self.coef_:
+        held: Any = self.__dict__.get("_coef_of_W")
+        if held is self.coef_:
             return self._W[: self.coef_.shape[1]]
         W = padded_weights(self.coef_.shape[1], len(self.coef_))
         W[:, : len(self.coef_)] = self.coef_.T
