@@ -281,8 +281,9 @@ def test_two_classes_have_no_sparse_weights(data):
 
 def test_what_is_not_done_with_such_a_model(data, model, tmp_path):
     X, y = data
-    with pytest.raises(ValueError, match="partial_fit does not go on from sparse weights"):
-        pickle.loads(pickle.dumps(model)).partial_fit(X, y)
+    for other in (pickle.loads(pickle.dumps(model)), LinearSVM(memory_mb=SPARSE)):
+        with pytest.raises(ValueError, match="partial_fit keeps the weights in an array"):
+            other.partial_fit(X, y, classes=np.arange(40))
     with pytest.raises(ValueError, match="LIBLINEAR's file has a number for each"):
         write_liblinear(model, tmp_path / "text")
     with pytest.raises(ValueError, match="this LinearSVM has sparse weights"):

@@ -204,10 +204,11 @@ class LinearSVM(LinearMachine, MarginClassifier):
         unknown = (encoded == len(self.classes_)) | (self.classes_[np.minimum(encoded, len(self.classes_) - 1)] != y)
         if unknown.any():
             raise ValueError(f"y has labels that are not among classes: {np.unique(y[unknown])!r}")
-        if not first and is_sparse(self.coef_):
+        too_large = self._sparse_weights(X.shape[1] + bool(self.fit_intercept))
+        if too_large or (not first and is_sparse(self.coef_)):
             raise ValueError(
-                "partial_fit does not go on from sparse weights, as it keeps them in an array: raise memory_mb and fit "
-                "again, or use fit on all rows"
+                "partial_fit keeps the weights in an array, and does not go on from sparse ones: raise memory_mb, and "
+                "begin anew, or use fit on all rows"
             )
         if first:
             self._hold(padded_weights(X.shape[1] + bool(self.fit_intercept), self._n_lanes()))
