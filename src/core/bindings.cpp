@@ -2,6 +2,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -118,6 +119,26 @@ nb::ndarray<nb::numpy, double> squared_norms(const PyRows &self) {
   return owned_array(std::move(out));
 }
 
+constexpr const char *kNoArray = "sparse weights have no array; see to_csr()";
+
+std::unique_ptr<mm::Weights> sparse_weights(Index n_rows, Index lanes, bool single_precision, bool intercept) {
+  if (n_rows < (intercept ? 1 : 0) || lanes < 2 || lanes > 2147483000)
+    throw nb::value_error("sparse weights need two lanes or more, and the row of the intercept if there is one");
+  return std::make_unique<mm::Weights>(n_rows, lanes, single_precision, mm::Weights::Sparse{intercept});
+}
+
+nb::tuple weights_to_csr(mm::Weights &self, bool take) {
+  if (!self.sparse()) throw nb::value_error("these weights are an array");
+  std::vector<std::int64_t> indptr;
+  std::vector<std::int32_t> lane;
+  std::vector<double> value;
+  {
+    nb::gil_scoped_release release;
+    self.sparse()->to_csr(indptr, lane, value, take);
+  }
+  return nb::make_tuple(owned_array(std::move(value)), owned_array(std::move(lane)), owned_array(std::move(indptr)));
+}
+
 struct PyPasses {
   std::vector<nb::object> blocks;
   mm::Passes passes;
@@ -141,6 +162,11 @@ void check_pair(const mm::Block &block, const mm::Weights &weights, const mm::Ro
   if (weights.n_rows() != rows.n_features + (rows.intercept != 0 ? 1 : 0))
     throw nb::value_error("block and weights differ in features");
   if (weights.held() && !weights.held()->fits(rows)) throw nb::value_error("directions of other rows");
+  if (weights.sparse() == nullptr) return;
+  if (block.problem().formulation != mm::Formulation::crammer_singer || !block.pooled())
+    throw nb::value_error("sparse weights are for Crammer-Singer, with duals as lists");
+  if (weights.sparse()->intercept() != (rows.intercept != 0) || rows.intercept < 0)
+    throw nb::value_error("block and sparse weights differ in the intercept, or it is negative");
 }
 
 mm::Formulation formulation_of(const std::string &name) {
@@ -278,6 +304,9 @@ NB_MODULE(_core, m) {
             new (self) mm::Weights(n_rows, lanes, single_precision, std::move(directions));
           },
           "n_rows"_a, "lanes"_a, "single_precision"_a, "directions"_a = nb::none())
+      .def_static("sparse", &sparse_weights, "n_rows"_a, "lanes"_a, "single_precision"_a, "intercept"_a,
+                  "Weights for very many lanes, of which a feature knows few. intercept: whether the last row is its.")
+      .def_prop_ro("is_sparse", [](const mm::Weights &self) { return self.sparse() != nullptr; })
       .def_prop_ro("lanes", &mm::Weights::lanes)
       .def_prop_ro("single_precision", &mm::Weights::single_precision)
       .def_prop_ro("kappa", &mm::Weights::kappa)
@@ -302,6 +331,7 @@ NB_MODULE(_core, m) {
           [](mm::Weights &self, mm::Weights &out) {
             if (out.single_precision() || out.n_rows() != self.n_rows() || out.lanes() != self.lanes())
               throw nb::value_error("averaged needs float64 weights of the same shape");
+            if (self.sparse() || out.sparse()) throw nb::value_error(kNoArray);
             nb::gil_scoped_release release;
             self.averaged(out);
           },
@@ -309,6 +339,7 @@ NB_MODULE(_core, m) {
       .def_prop_ro(
           "array",
           [](mm::Weights &self) {
+            if (self.sparse()) throw nb::value_error(kNoArray);
             self.fold();
             const std::size_t shape[2] = {static_cast<std::size_t>(self.n_rows()),
                                           static_cast<std::size_t>(self.stride())};
@@ -316,6 +347,8 @@ NB_MODULE(_core, m) {
                                           self.single_precision() ? nb::dtype<float>() : nb::dtype<double>());
           },
           "A view of W, n_rows x padded lanes.")
+      .def("to_csr", &weights_to_csr, "take"_a,
+           "Sparse weights as CSR parts (data, indices, indptr), features x lanes; take: they are zero thereafter.")
       .def("state", &state_of<mm::Weights>, "What it goes on from, as arrays by name.")
       .def("set_state", &set_state<mm::Weights>, "state"_a)
       .def("squared_norms", [](mm::Weights &self) {
@@ -388,6 +421,13 @@ NB_MODULE(_core, m) {
       .def_prop_ro("n_parts", [](const PyBlock &self) { return self.block->problem().n_parts(); })
       .def_prop_ro("pooled", [](const PyBlock &self) { return self.block->pooled(); })
       .def_prop_ro("cost_of_pass", [](const PyBlock &self) { return self.block->cost_of_pass(); })
+      .def(
+          "expect_lanes",
+          [](PyBlock &self, Index count) {
+            if (count < 1) throw nb::value_error("at least one lane is scored");
+            self.block->expect_lanes(count);
+          },
+          "count"_a, "About how many lanes a visit scores, with sparse weights; before Passes are made.")
       .def(
           "use_exponentiated_gradient",
           [](PyBlock &self) {
@@ -562,4 +602,5 @@ NB_MODULE(_core, m) {
           "permute"_a, "rest_share"_a = 0.0, "shrunk_effort"_a = 5.0, "stages"_a = true, "scale"_a = 1.0,
           "Work for about a budget of multiply-adds. Returns why it stopped, and a record a finished pass.");
   define_primal_methods(m);
+  define_sparse_weights(m);
 }

@@ -72,4 +72,5 @@ mm::Formulation formulation_of(const std::string &name);
 
 void define_kernel_machines(nb::module_ &m);
 void define_primal_methods(nb::module_ &m);
+void define_sparse_weights(nb::module_ &m);
 void define_svmlight(nb::module_ &m);

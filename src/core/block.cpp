@@ -55,6 +55,10 @@ Block::Block(Problem problem, const Rows &rows, std::vector<std::int64_t> row, s
   cost_ = static_cast<double>(n_examples()) * static_cast<double>(alpha_stride_) * (per_row + kRowOverhead);
 }
 
+void Block::expect_lanes(Index count) {
+  cost_ *= std::min(1.0, static_cast<double>(count) / static_cast<double>(alpha_stride_));
+}
+
 Examples Block::examples() const {
   return {&rows_,
           problem_.lanes,
@@ -151,7 +155,7 @@ void Block::visit(const WeightsView &weights, double scale, Index count) {
                 cursor_,
                 scale,
                 at_rest,
-                lists_ != nullptr && !full_ && problem_.lanes >= kManyLanes,
+                lists_ != nullptr && !full_ && (problem_.lanes >= kManyLanes || weights.sparse),
                 rests_.data(),
                 rests_below_,
                 margin_unit_,
@@ -164,6 +168,7 @@ void Block::visit(const WeightsView &weights, double scale, Index count) {
                 sums_.loss.data(),
                 sums_.dual.data(),
                 &sums_.updates};
+  if (weights.sparse) return kernels().visit_sparse[problem_.squared](examples(), *weights.sparse, pass);
   const auto formulation = static_cast<int>(problem_.formulation);
   const auto visit = rates_.empty() ? kernels().visit[formulation][problem_.squared]
                                     : kernels().visit_exponentiated[formulation];
@@ -185,6 +190,9 @@ void Block::hold_back(const Directions &directions) {
 
 void Block::evaluate(const WeightsView &weights, Index begin, Index end, double scale_step, double *loss,
                      double *dual) const {
+  if (weights.sparse)
+    return kernels().evaluate_sparse[problem_.squared](examples(), *weights.sparse, begin, end, Scales(scale_step), loss,
+                                                      dual);
   kernels().evaluate[static_cast<int>(problem_.formulation)][problem_.squared](examples(), weights, begin, end,
                                                                               Scales(scale_step), loss, dual);
 }
@@ -196,6 +204,7 @@ void Block::propose(const WeightsView &weights, Index begin, Index end, double c
 }
 
 void Block::accumulate(const WeightsView &weights, Index begin, Index end) const {
+  if (weights.sparse) return kernels().accumulate_sparse(examples(), *weights.sparse, begin, end);
   kernels().accumulate(examples(), weights, begin, end);
 }
 

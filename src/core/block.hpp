@@ -31,6 +31,8 @@ public:
   const Problem &problem() const { return problem_; }
   bool pooled() const { return lists_ != nullptr; }
   double cost_of_pass() const { return cost_; } // in multiply-adds
+  // With sparse weights a visit scores few of the lanes, about as many as are given here.
+  void expect_lanes(Index count);
 
   // Steps other than to the minimiser, for the hinge loss and the dense layout, in passes over all examples.
   void use_exponentiated_gradient();

@@ -119,6 +119,7 @@ inline Top top_lane(const double *s, Index lanes) {
   return {static_cast<Index>(horizontal_min(first)), score};
 }
 
+// With very many lanes a full pass is dear: let it admit a few of the violated ones, not only the first.
 inline constexpr int kAdmitted = 6;
 inline constexpr double kMostSkipped = 7; // full passes
 
@@ -136,11 +137,11 @@ struct Lanes {
 
 // Restricted step (paper 000, sections 2 and 3): the lanes whose dual is not zero, the label's, and of the others
 // arg max g (Crammer-Singer) or every violated one (Weston-Watkins). The lanes left out have no loss either.
-// In: scores of all lanes in s, the non-zero duals as (classes, a)[0..n), the best other lane if there are none.
-// Out: the gathered scores in s.
+// In: scores of all n_lanes in s, the non-zero duals as (classes, a)[0..n), the best other lane if there are none; of
+// Crammer-Singer's violated lanes up to `admitted` are taken. Out: the gathered scores in s.
 template <class Policy>
-inline Lanes gather(const Examples &x, Index label, double *s, double *a, std::int32_t *classes, Index n, Top other,
-                    double *gathered) {
+inline Lanes gather(Index n_lanes, int admitted, Index label, double *s, double *a, std::int32_t *classes, Index n,
+                    Top other, double *gathered) {
   const double own = s[label];
   Index label_at = -1;
   for (Index c = 0; c < n; ++c) {
@@ -159,17 +160,16 @@ inline Lanes gather(const Examples &x, Index label, double *s, double *a, std::i
     take(label, own);
   }
   if constexpr (kTopClassOnly<Policy>) {
-    const Top top = n == 1 ? other : top_lane(s, x.lanes);
+    const Top top = n == 1 ? other : top_lane(s, n_lanes);
     if (top.score > -kInfinity) take(top.lane, top.score);
-    // With very many lanes a full pass is dear: let it admit a few more of the violated ones.
-    for (int more = 1; more < kAdmitted && x.lanes >= kManyLanes; ++more) {
+    for (int more = 1; more < admitted; ++more) {
       s[classes[n - 1]] = -kInfinity;
-      const Top following = top_lane(s, x.lanes);
+      const Top following = top_lane(s, n_lanes);
       if (!(following.score > own - 1)) break;
       take(following.lane, following.score);
     }
   } else {
-    for (Index m = 0; m < x.lanes; ++m)
+    for (Index m = 0; m < n_lanes; ++m)
       if (s[m] > own - 1) take(m, s[m]);
   }
   for (Index c = 0; c < n; ++c) s[c] = gathered[c];
@@ -250,56 +250,53 @@ inline Move move_of(Index row, const Lanes &lanes, const double *next, const dou
   return move;
 }
 
-// One example: score, solve, and say how W is to move. The duals come from a dense row (all lanes step together) or
-// from a list (the restricted step).
-template <class Policy, class S>
-inline Move visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Index stride, Index e, Index next_row,
-                      const Buffers &buffer, PassArgs &pass) {
-  double *s = buffer.s, *a = buffer.a, *next = buffer.next;
-  const Index row = x.row[e], label = x.label[e];
-  Lanes lanes{nullptr, x.lanes, padded(x.lanes, 4), label};
-  if (x.lists) {
-    const Index n = x.lists->size(e);
-    const std::int32_t *listed = x.lists->classes(e);
-    const double *values = x.lists->values(e);
-    for (Index c = 0; c < n; ++c) {
-      buffer.classes[c] = listed[c];
-      a[c] = values[c];
-    }
-    lanes = {buffer.classes, n, 0, 0};
-  } else {
-    a = x.alpha + e * x.alpha_stride;
+// The duals of an example that has a list, as (classes, a) of the buffer.
+inline Lanes listed_lanes(const Examples &x, Index e, const Buffers &buffer) {
+  const Index n = x.lists->size(e);
+  const std::int32_t *listed = x.lists->classes(e);
+  const double *values = x.lists->values(e);
+  for (Index c = 0; c < n; ++c) {
+    buffer.classes[c] = listed[c];
+    buffer.a[c] = values[c];
   }
+  return {buffer.classes, n, 0, 0};
+}
 
-  if (pass.listed_classes_only) {
-    while (lanes.label < lanes.count && buffer.classes[lanes.label] != label) ++lanes.label;
-    if (lanes.label == lanes.count) {
-      buffer.classes[lanes.count] = static_cast<std::int32_t>(label);
-      a[lanes.count++] = 0;
-    }
-    rows.scores_of(*x.rows, row, W, stride, lanes.classes, lanes.count, s);
-  } else {
-    rows.scores(*x.rows, row, next_row, W, stride, s);
-    pad(s, x.lanes, padded(x.lanes, 4));
-    if constexpr (!Policy::separable)
-      if (x.lists) {
-        Top other{0, -kInfinity};
-        if (lanes.count == 0) { // at rest at zero: nothing to solve, no loss, no dual
-          const double own = s[label];
-          s[label] = -kInfinity;
-          other = top_lane(s, x.lanes);
-          s[label] = own;
-          if (other.score <= own - 1) {
-            const double beyond = (own - 1 - other.score) / pass.margin_unit;
-            pass.rests[e] = static_cast<unsigned char>(1 + smaller(beyond, kMostSkipped));
-            return {};
-          }
-        }
-        lanes = gather<Policy>(x, label, s, a, buffer.classes, lanes.count, other, buffer.change);
-      }
+// The label among the lanes of a list, at its end if it was not there.
+inline void find_label(Lanes &lanes, Index label, const Buffers &buffer) {
+  while (lanes.label < lanes.count && buffer.classes[lanes.label] != label) ++lanes.label;
+  if (lanes.label == lanes.count) {
+    buffer.classes[lanes.count] = static_cast<std::int32_t>(label);
+    buffer.a[lanes.count++] = 0;
   }
-  if (lanes.classes) pad_gathered(lanes, s, a);
+}
 
+// From the scores of all n_lanes to the lanes of the restricted step; false: the example is at rest at zero, with nothing
+// to solve, no loss, no dual.
+template <class Policy>
+inline bool restrict_lanes(Lanes &lanes, Index n_lanes, int admitted, Index label, Index e, const Buffers &buffer,
+                           PassArgs &pass) {
+  double *s = buffer.s;
+  Top other{0, -kInfinity};
+  if (lanes.count == 0) {
+    const double own = s[label];
+    s[label] = -kInfinity;
+    other = top_lane(s, n_lanes);
+    s[label] = own;
+    if (other.score <= own - 1) {
+      const double beyond = (own - 1 - other.score) / pass.margin_unit;
+      pass.rests[e] = static_cast<unsigned char>(1 + smaller(beyond, kMostSkipped));
+      return false;
+    }
+  }
+  lanes = gather<Policy>(n_lanes, admitted, label, s, buffer.a, buffer.classes, lanes.count, other, buffer.change);
+  return true;
+}
+
+// The step of an example on its lanes, scores in s and duals in a: new duals in `next`, if they changed.
+template <class Policy>
+inline bool step_on_lanes(const Examples &x, Index e, const Lanes &lanes, double *s, const double *a, double *next,
+                          PassArgs &pass) {
   Example one = example(x, e, pass.scale, lanes);
   if (pass.rates) one.rate = pass.rates + e * pass.rate_stride;
   if (pass.objectives) add_losses<Policy>(s, one, pass.scales, x.lanes, pass.loss);
@@ -308,24 +305,51 @@ inline Move visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Ind
   *pass.sum_of_violations += solved.violation;
   if (pass.objectives) Policy::dual(solved.changed ? next : a, one, pass.dual);
   const bool calm = solved.violation < pass.rests_below;
-  if (!solved.changed) {
-    if (calm) pass.rests[e] = 1;
-    return {};
+  if (solved.changed) pass.rests[e] = calm || solved.bound;
+  else if (calm) pass.rests[e] = 1;
+  return solved.changed;
+}
+
+// An example's list <- the new duals of its lanes that are not zero.
+inline void keep_list(const Examples &x, Index e, const Lanes &lanes, double *next, const Buffers &buffer) {
+  Index kept = 0;
+  for (Index c = 0; c < lanes.count; ++c) {
+    next[kept] = next[c];
+    buffer.classes[kept] = buffer.classes[c];
+    kept += next[c] != 0;
   }
-  pass.rests[e] = calm || solved.bound;
+  x.lists->assign(e, buffer.classes, next, kept);
+}
+
+// One example: score, solve, and say how W is to move. The duals come from a dense row (all lanes step together) or
+// from a list (the restricted step).
+template <class Policy, class S>
+inline Move visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Index stride, Index e, Index next_row,
+                      const Buffers &buffer, PassArgs &pass) {
+  double *s = buffer.s, *a = buffer.a, *next = buffer.next;
+  const Index row = x.row[e], label = x.label[e];
+  Lanes lanes{nullptr, x.lanes, padded(x.lanes, 4), label};
+  if (x.lists) lanes = listed_lanes(x, e, buffer);
+  else a = x.alpha + e * x.alpha_stride;
+
+  if (pass.listed_classes_only) {
+    find_label(lanes, label, buffer);
+    rows.scores_of(*x.rows, row, W, stride, lanes.classes, lanes.count, s);
+  } else {
+    rows.scores(*x.rows, row, next_row, W, stride, s);
+    pad(s, x.lanes, padded(x.lanes, 4));
+    if constexpr (!Policy::separable)
+      if (x.lists &&
+          !restrict_lanes<Policy>(lanes, x.lanes, x.lanes >= kManyLanes ? kAdmitted : 1, label, e, buffer, pass))
+        return {};
+  }
+  if (lanes.classes) pad_gathered(lanes, s, a);
+  if (!step_on_lanes<Policy>(x, e, lanes, s, a, next, pass)) return {};
   const Move move = move_of<S>(row, lanes, next, a, stride, buffer, pass.scale);
   *pass.updates += move.row >= 0;
-  if (x.lists) {
-    Index kept = 0;
-    for (Index c = 0; c < lanes.count; ++c) {
-      next[kept] = next[c];
-      buffer.classes[kept] = buffer.classes[c];
-      kept += next[c] != 0;
-    }
-    x.lists->assign(e, buffer.classes, next, kept);
-  } else {
+  if (x.lists) keep_list(x, e, lanes, next, buffer);
+  else
     for (Index m = 0; m < x.lanes; ++m) a[m] = next[m];
-  }
   return move;
 }
 

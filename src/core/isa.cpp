@@ -7,6 +7,7 @@
 #include "pegasos_loops.hpp"
 #include "primal_loops.hpp"
 #include "smo_loops.hpp"
+#include "sparse_loops.hpp"
 #include "weight_kernels.hpp"
 #include "window_loops.hpp"
 
@@ -61,6 +62,11 @@ const Kernels &MM_JOIN(kernels_, MM_ISA)() {
       next_beyond,
       kernel_loops<float>(),
       kernel_loops<double>(),
+      {visit_sparse<CrammerSinger<false>>, visit_sparse<CrammerSinger<true>>},
+      {evaluate_sparse<CrammerSinger<false>>, evaluate_sparse<CrammerSinger<true>>},
+      accumulate_sparse,
+      top_of_sparse,
+      scores_of_sparse,
   };
   return table;
 }

@@ -24,13 +24,18 @@ struct Examples {
   double *workspace;          // workspace_size(lanes) doubles, 64-byte aligned
 };
 
-// W: (n_features + intercept) x stride, float32 or float64, and a row for every direction.
 class Directions;
+class LaneRanking;
+class SparseWeights;
+
+// W: (n_features + intercept) x stride, float32 or float64, and a row for every direction; or sparse, and there is no
+// array.
 struct WeightsView {
   void *data;
   bool single_precision;
   Index stride;
   const Directions *directions = nullptr; // in which it is held back
+  SparseWeights *sparse = nullptr;
 };
 
 // What one step asks of W; it lives until the next step.
@@ -246,6 +251,14 @@ struct Kernels {
   Index (*next_beyond)(const Windows &, const double *own, Index from, Index n, double than);
   KernelLoops<float> of_float;
   KernelLoops<double> of_double;
+  // Sparse weights (sparse_loops.hpp), Crammer-Singer: [squared]. For prediction W is a CSR matrix, features x lanes.
+  void (*visit_sparse[2])(const Examples &, SparseWeights &, PassArgs &);
+  void (*evaluate_sparse[2])(const Examples &, SparseWeights &, Index begin, Index end, const Scales &, double *loss,
+                             double *dual);
+  void (*accumulate_sparse)(const Examples &, SparseWeights &, Index begin, Index end);
+  void (*top_of_sparse)(const Rows &, const Rows &W, const LaneRanking &, Index begin, Index end, Index n,
+                        std::int32_t *lane, double *score);
+  void (*scores_of_sparse)(const Rows &, const Rows &W, const LaneRanking &, Index begin, Index end, double *out);
 
   template <class T> const KernelLoops<T> &loops() const {
     if constexpr (sizeof(T) == 4) return of_float;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <new>
+#include <stdexcept>
 #include <utility>
 
 #if defined(__linux__)
@@ -104,7 +105,15 @@ void Weights::add_along(void *A, const Coordinates &c) const {
   });
 }
 
+Weights::Weights(Index n_rows, Index lanes, bool single_precision, Sparse sparse)
+    : n_rows_(n_rows), lanes_(lanes), stride_(padded(lanes, single_precision ? 8 : 4)), single_(single_precision),
+      sparse_(std::make_unique<SparseWeights>(n_rows, lanes, single_precision, sparse.intercept)) {}
+
 void Weights::set_kappa(double kappa) {
+  if (sparse_) {
+    if (kappa > 0) throw std::invalid_argument("sparse weights are not accelerated");
+    return;
+  }
   const std::size_t bytes = bytes_of(n_rows_, stride_, single_);
   if (kappa_ > 0) { // W <- V = Z + M (W - Z)
     fold();
@@ -173,6 +182,12 @@ void Weights::averaged(Weights &out) {
 }
 
 double Weights::squared_norms(double *w_norm, double *v_norm) {
+  if (sparse_) {
+    std::fill_n(w_norm, stride_, 0.0);
+    sparse_->squared_norms(w_norm);
+    std::copy_n(w_norm, stride_, v_norm);
+    return 0;
+  }
   fold();
   std::vector<double> apart(static_cast<std::size_t>(stride_));
   kernels().norms(W_.get(), Z_.get(), single_, n_rows_, stride_, kappa_, w_norm, v_norm, apart.data());
@@ -195,6 +210,11 @@ void Weights::state(State &state) {
   double kappa = kappa_;
   state.number("kappa", kappa);
   state.check(kappa >= 0 && std::isfinite(kappa), "kappa out of range");
+  if (sparse_) {
+    state.check(kappa == 0, "acceleration of sparse weights");
+    sparse_->state(state);
+    return;
+  }
   if (state.loads()) set_kappa(kappa); // makes room
   with_scalar(single_, [&]<class S>(S) {
     const Index n = n_rows_ * stride_;

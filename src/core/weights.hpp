@@ -4,6 +4,7 @@
 //   W = (kappa Z + V) / lambda,  lambda = 1 + kappa,
 // so steps see curvature A / lambda and move W by (change of alpha) x / lambda. Without it kappa = 0,
 // lambda = 1 and W = V. Along some directions W may be held back more (directions.hpp).
+// Or W is sparse (sparse_weights.hpp): then there is no array, and no acceleration.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +13,7 @@
 
 #include "directions.hpp"
 #include "kernels.hpp"
+#include "sparse_weights.hpp"
 #include "state.hpp"
 
 namespace mm {
@@ -27,6 +29,10 @@ Buffer allocate_zeroed(std::size_t bytes); // 64-byte aligned, large ones on hug
 class Weights {
 public:
   Weights(Index n_rows, Index lanes, bool single_precision, std::shared_ptr<const Directions> directions = nullptr);
+  struct Sparse {
+    bool intercept; // whether the last row is that of the intercept
+  };
+  Weights(Index n_rows, Index lanes, bool single_precision, Sparse);
 
   Index n_rows() const { return n_rows_; }
   Index lanes() const { return lanes_; }
@@ -36,9 +42,10 @@ public:
   double lambda() const { return 1 + kappa_; }
   void *data() { return W_.get(); }
   const Directions *held() const { return kappa_ > 0 ? directions_.get() : nullptr; } // while it is accelerated
-  WeightsView view() { return {W_.get(), single_, stride_, held()}; }
-
   void fold(); // what is along the directions into W, as others read it
+  SparseWeights *sparse() { return sparse_.get(); } // null: W is an array
+  const SparseWeights *sparse() const { return sparse_.get(); }
+  WeightsView view() { return {W_.get(), single_, stride_, held(), sparse_.get()}; }
 
   // Starts (kappa > 0) or ends (kappa = 0) the acceleration; V, and so alpha's meaning, stays. Momentum
   // begins anew: Z = W.
@@ -66,6 +73,7 @@ private:
   std::shared_ptr<const Directions> directions_;
   double kappa_ = 0;
   Buffer W_, Z_, previous_;
+  std::unique_ptr<SparseWeights> sparse_;
 };
 
 } // namespace mm

@@ -179,31 +179,23 @@ def _read_whole(args: argparse.Namespace, terminal: Terminal, columns: Any, n_fe
 
 
 def _predict(model: Any, machine: Any, data: Any, args: argparse.Namespace) -> tuple[Any, Any]:
-    """Labels, and a value of every class where one is asked for."""
-    import numpy as np
+    """Labels, and what is asked for beside: probabilities of every class, or the best ones and their values."""
+    from multimargin.estimators.top_classes import with_best
 
     try:
         if args.proba:
             values = model.predict_proba(data.X)
-            return machine.classes_[values.argmax(axis=1)], values
+            return machine.classes_[values.argmax(axis=1)], values if args.top is None else with_best(values, args.top)
         if args.top is None:
             return model.predict(data.X), None
         X, last = data.X, model
         while last is not machine:
             X = last[:-1].transform(X) if len(last) > 1 else X
             last = last[-1]
-        values = machine._values(X, by_class=True)  # decision_function may have a column for every pair
+        ranked = machine._best_classes(X, min(args.top, len(machine.classes_)))
     except ValueError as error:
         raise CommandError(f"{data.path}: {error}") from None
-    if values.ndim == 1:
-        values = np.column_stack([-values, values])
-    assert values.shape[1] == len(machine.classes_)
-    return machine.classes_[values.argmax(axis=1)], values
-
-
-def _best(values: Any, top: int) -> Any:
-    """The columns of the largest values of every row, the largest first."""
-    return (-values).argsort(axis=1, kind="stable")[:, :top]
+    return machine.classes_[ranked[0][:, 0]], ranked
 
 
 def _lines(predicted: Any, classes: Any, args: argparse.Namespace) -> Any:
@@ -214,8 +206,8 @@ def _lines(predicted: Any, classes: Any, args: argparse.Namespace) -> Any:
             yield "\t".join(["label", *names]) + "\n"
             header = False
         if args.top is not None:
-            for row, best in zip(values, _best(values, args.top), strict=True):
-                yield "\t".join(f"{names[j]}\t{row[j]:.6g}" for j in best) + "\n"
+            for best, scores in zip(*values, strict=True):
+                yield "\t".join(f"{names[j]}\t{score:.6g}" for j, score in zip(best, scores, strict=True)) + "\n"
         elif args.proba:
             for label, row in zip(labels.tolist(), values.tolist(), strict=True):
                 yield "\t".join([_label(label), *(f"{value:.6g}" for value in row)]) + "\n"
@@ -245,12 +237,11 @@ def _answer(args: argparse.Namespace, told: _Told) -> dict[str, Any]:
         import numpy as np
 
         result["labels"] = np.concatenate(told.labels)
-        values = np.concatenate(told.values) if told.values[0] is not None else None
         if args.top is not None:
-            assert values is not None
             names = told.classes.tolist()
-            rows = zip(values.tolist(), _best(values, args.top).tolist(), strict=True)
-            result["top"] = [[[names[j], row[j]] for j in best] for row, best in rows]
+            best, scores = (np.concatenate(part).tolist() for part in zip(*told.values, strict=True))
+            rows = zip(best, scores, strict=True)
+            result["top"] = [[[names[j], score] for j, score in zip(*row, strict=True)] for row in rows]
         elif args.proba:
-            result["probabilities"] = values
+            result["probabilities"] = np.concatenate(told.values)
     return result

@@ -24,6 +24,7 @@ from multimargin.estimators.callbacks import CallbackSupport, observed, with_cal
 from multimargin.estimators.identity import identity
 from multimargin.estimators.margins import Margins
 from multimargin.estimators.out_of_fold import calibrated
+from multimargin.estimators.parameters import check_number
 from multimargin.linear.checkpoint import Checkpoint
 from multimargin.problems.formulations import JOINT
 
@@ -180,7 +181,32 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
 
     def predict(self, X):
         """Class labels."""
-        return self._labels(self._values(X, by_class=True))
+        check_is_fitted(self)
+        return self._predicted(self._validated(X, reset=False))
+
+    def top_classes(self, X, n=5):
+        """The best few classes of every row, exactly, without the scores of all rows and classes at once.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_samples, n_features)
+        n : int
+            How many classes, at most as many as there are.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples, n)
+            The best first, which is what :meth:`predict` says; of equal ones the first in ``classes_``.
+        scores : ndarray of shape (n_samples, n)
+            Their values in :meth:`decision_function` (for two classes: that, and minus that).
+        """
+        check_is_fitted(self)
+        check_number("n", n, at_least=1, at_most=len(self.classes_), integer=True)
+        numbers, scores = self._best_classes(X, int(n))
+        return self.classes_[numbers], scores
+
+    def _best_classes(self, X, n: int) -> tuple[np.ndarray, np.ndarray]:
+        return self._top(self._validated(X, reset=False), n)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X):

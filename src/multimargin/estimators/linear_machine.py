@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from multimargin.data.rows import as_rows, has_features
+from multimargin.data.csr import Csr
+from multimargin.data.rows import as_rows, canonical, has_features
 from multimargin.estimators.margins import Margins
 from multimargin.estimators.names import knows_other_names
 from multimargin.estimators.parameters import check_linear, n_threads
 from multimargin.linear.loop import Limits
 from multimargin.linear.machine import Settings
+from multimargin.linear.many_classes import as_csr, intercept_apart, is_sparse, weights_are_sparse
 from multimargin.linear.scoring import padded_weights, scores
 from multimargin.linear.solvers import SOLVERS
+from multimargin.linear.sparse_scoring import sparse_scores, sparse_top
 from multimargin.linear.training import Request, Trained, choose_solver, train
 from multimargin.problems.range import check_range
 
@@ -78,6 +81,9 @@ class LinearMachine(Margins):
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
 
+    coef_: Any
+    _W: Any
+
     def _check(self) -> None:
         check_linear(self)
 
@@ -89,8 +95,10 @@ class LinearMachine(Margins):
             raise ValueError(f"the squared norm of row {row} overflows: scale the features down")
         if norm.max(initial=0.0) > 0 or has_features(X):
             check_range(cap, float(norm.max()))
-        solver = self.solver
-        if solver == "auto":
+        solver, sparse = self.solver, self._sparse_weights(rows.n_weights)
+        if sparse:
+            solver = "sdm"
+        elif solver == "auto":
             solver = choose_solver(rows, self._n_lanes(), self.formulation, self.stopping)
         return Request(
             X=X,
@@ -106,7 +114,19 @@ class LinearMachine(Margins):
             limits=Limits(self.max_iter, self.time_limit),
             n_threads=n_threads(self.n_jobs),
             seed=self._seed(),
+            sparse_weights=sparse,
         )
+
+    def _sparse_weights(self, n_weights: int) -> bool:
+        restricted = (self.solver_options or {}).get("restricted_step", True)
+        memory_mb = getattr(self, "memory_mb", None)  # LinearSVMCV has none
+        sparse = weights_are_sparse(n_weights, self._n_lanes(), self.formulation, self.solver, restricted, memory_mb)
+        if sparse and self.probability:
+            raise ValueError(
+                f"probability=True needs the scores of all rows and all {len(self.classes_)} classes at once, which "
+                "are too many with sparse weights; set probability=False, or raise memory_mb"
+            )
+        return sparse
 
     def _settings(self, solver: str) -> Settings:
         return Settings(
@@ -130,23 +150,46 @@ class LinearMachine(Margins):
         self._hold(trained.W)
 
     def _decisions(self, X, finish) -> np.ndarray:
-        values = scores(as_rows(X, only_scored=True), self._weights(), len(self.coef_), n_threads(self.n_jobs))
+        rows, threads = as_rows(X, only_scored=True), n_threads(self.n_jobs)
+        if is_sparse(self.coef_):
+            return sparse_scores(rows, self._sparse_W(), self.intercept_, threads)
+        values = scores(rows, self._weights(), len(self.coef_), threads)
         values += self.intercept_
         return values if finish is None else finish(values)
+
+    def _top(self, X, n: int) -> tuple[np.ndarray, np.ndarray]:
+        if not is_sparse(self.coef_):
+            return super()._top(X, n)
+        rows = as_rows(X, only_scored=True)
+        return sparse_top(rows, self._sparse_W(), self.intercept_, n, n_threads(self.n_jobs))
+
+    def _predicted(self, X) -> np.ndarray:
+        if not is_sparse(self.coef_):
+            return super()._predicted(X)
+        return self.classes_[self._top(X, 1)[0][:, 0]]
 
     def _current(self, machine, request) -> dict[str, Any] | None:
         """As in the base; a model of many machines has none before its end."""
         lanes = machine.problem.lanes
         if lanes != self._n_lanes():
             return None
+        if machine.algorithm.weights.is_sparse:
+            sparse = as_csr(machine.algorithm.weights, machine.n_weights, take=False)
+            features, intercept = intercept_apart(sparse, self._constant_feature())
+            return {"coef_": features.to_scipy().T, "intercept_": intercept}
         W = np.array(machine.algorithm.weights.array[:, :lanes], dtype=np.float64)
         n_features = W.shape[0] - bool(self.fit_intercept)
         intercept = W[n_features] * self.intercept_scaling if self.fit_intercept else np.zeros(lanes)
         return {"coef_": W[:n_features].T, "intercept_": intercept}
 
-    # The model's weights live in one padded array, feature-major as the core reads it; coef_ is a view of it.
+    # The model's weights live in one padded array, or in sparse rows, feature-major as the core reads them; coef_ is a
+    # view of it.
 
-    def _hold(self, W: np.ndarray) -> None:
+    def _hold(self, W: np.ndarray | Csr) -> None:
+        if isinstance(W, Csr):
+            self._W, self.intercept_ = intercept_apart(W, self._constant_feature())
+            self.coef_ = self._coef_of_W = self._W.to_scipy().T
+            return
         lanes = self._n_lanes()
         n_features = W.shape[0] - bool(self.fit_intercept)
         self._W = W
@@ -159,11 +202,19 @@ class LinearMachine(Margins):
 
     def _weights(self) -> np.ndarray:
         """W without the intercept, padded; built anew if somebody replaced ``coef_``."""
-        if self.__dict__.get("_coef_of_W") is self.coef_:
+        held: Any = self.__dict__.get("_coef_of_W")
+        if held is self.coef_:
             return self._W[: self.coef_.shape[1]]
         W = padded_weights(self.coef_.shape[1], len(self.coef_))
         W[:, : len(self.coef_)] = self.coef_.T
         return W
+
+    def _sparse_W(self) -> Csr:
+        """The sparse weights; built anew if somebody replaced ``coef_``."""
+        if self.__dict__.get("_coef_of_W") is not self.coef_:
+            W = canonical(self.coef_.T.tocsr().astype(np.float64, copy=False))
+            self._W, self._coef_of_W = Csr(W.data, W.indices, W.indptr, W.shape), self.coef_
+        return self._W
 
     def _whole_weights(self) -> np.ndarray:
         n_features = self.coef_.shape[1]

@@ -13,6 +13,7 @@ from multimargin.estimators.linear_machine import LinearMachine
 from multimargin.estimators.margins import CERTIFIED
 from multimargin.estimators.parameters import check_stored
 from multimargin.linear.loop import Limits
+from multimargin.linear.many_classes import is_sparse
 from multimargin.linear.online import visit_once
 from multimargin.linear.scoring import padded_weights
 from multimargin.linear.stored_training import StoredRequest, train_stored
@@ -94,8 +95,10 @@ class LinearSVM(LinearMachine, MarginClassifier):
         For one_vs_one: break ties of votes by confidence instead of by index.
     memory_mb : float or None
         For ``fit(store)``, with blocks on disk: most memory, in units of 2**20 bytes, for weights, blocks and duals;
-        mapped pages of files do not count. None is no limit, but no more than two blocks are held in any case. Arrays
-        are read where they are, whatever they take.
+        mapped pages of files do not count. None is no limit, but no more than two blocks are held in any case.
+        For arrays, which are read where they are, whatever they take: if the weights as an array would take more (None:
+        more than 4096), crammer_singer keeps them sparse, whatever that takes; other formulations are refused. See
+        docs/many-classes.md.
     solver_options : dict or None
         Of sdm and accelerated_sdm. ``permutation`` (True): visit in random order. ``restricted_step`` (True): step only
         on the classes that matter to an example and store only non-zero duals; False steps on all, with dense duals.
@@ -111,7 +114,7 @@ class LinearSVM(LinearMachine, MarginClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    coef_ : ndarray of shape (n_classes, n_features)
+    coef_ : ndarray of shape (n_classes, n_features), or sparse array where the weights are (see ``memory_mb``)
         One row a class; for two classes one row, ``w_1 - w_0``; for one_vs_one and dag one row a pair.
     intercept_ : ndarray of shape (n_rows_of_coef,)
     dual_coef_ : sparse array of shape (n_samples, n_rows_of_coef)
@@ -201,6 +204,12 @@ class LinearSVM(LinearMachine, MarginClassifier):
         unknown = (encoded == len(self.classes_)) | (self.classes_[np.minimum(encoded, len(self.classes_) - 1)] != y)
         if unknown.any():
             raise ValueError(f"y has labels that are not among classes: {np.unique(y[unknown])!r}")
+        too_large = self._sparse_weights(X.shape[1] + bool(self.fit_intercept))
+        if too_large or (not first and is_sparse(self.coef_)):
+            raise ValueError(
+                "partial_fit keeps the weights in an array, and does not go on from sparse ones: raise memory_mb, and "
+                "begin anew, or use fit on all rows"
+            )
         if first:
             self._hold(padded_weights(X.shape[1] + bool(self.fit_intercept), self._n_lanes()))
         weight = self._weights_of_rows(X, sample_weight)
@@ -259,13 +268,13 @@ class LinearSVM(LinearMachine, MarginClassifier):
         state = super().__getstate__().copy()
         state.pop("_W", None)
         state.pop("_coef_of_W", None)
-        if "coef_" in state:
+        if "coef_" in state and not is_sparse(state["coef_"]):
             state["coef_"] = np.ascontiguousarray(state["coef_"])
         return state
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        if "coef_" in state:
+        if "coef_" in state and not is_sparse(state["coef_"]):
             intercept = self.intercept_
             self._hold(self._whole_weights())
             self.intercept_ = intercept

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from multimargin.estimators.top_classes import best_in_slabs
 from multimargin.linear.loop import HISTORY
 from multimargin.problems.formulations import PAIRWISE, n_lanes
 from multimargin.problems.range import SMALLEST_C, SMALLEST_OBJECTIVE
@@ -199,6 +200,14 @@ class Margins:
         if len(self.classes_) == 2:
             return self.classes_[(values > 0).astype(int)]
         return self.classes_[values.argmax(axis=1)]
+
+    def _predicted(self, X) -> np.ndarray:
+        """Class labels of validated rows."""
+        return self._labels(self._of_rows(X, self._class_values))
+
+    def _top(self, X, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers and scores of the n best classes of validated rows, the best first."""
+        return best_in_slabs(X, n, len(self.classes_), lambda rows: self._of_rows(rows, self._class_values))
 
     def _of_rows(self, X, pairs_to_classes: Callable[[np.ndarray], np.ndarray] | None) -> np.ndarray:
         """Values of validated rows."""

@@ -51,4 +51,4 @@ class PlainLinearSVM(LinearMachine):
 
     def predict(self, X: Any) -> np.ndarray:
         """Class labels."""
-        return self._labels(self._of_rows(checked(X, self.n_features_in_), self._class_values))
+        return self._predicted(checked(X, self.n_features_in_))

@@ -299,6 +299,8 @@ class Machine:
     def trained_weights(self, single_precision: bool) -> _core.Weights:
         """The same for the algorithm, which may accelerate them."""
         directions = self.examples.directions
+        if directions is None:
+            return self.new_weights(single_precision)
         return _core.Weights(self.n_weights, self.problem.lanes, single_precision, directions)
 
     def slices(self) -> Iterator[tuple[_core.Block, int, int]]:
@@ -322,7 +324,7 @@ class Machine:
         if isinstance(self.algorithm, ImpliesDuals):
             self.algorithm.imply_duals(self)
         before = self.certificate
-        if before is not None and before.weights.array.nbytes > _LARGE:
+        if before is not None and (before.weights.is_sparse or before.weights.array.nbytes > _LARGE):
             self.certificate = before = None  # rather no model for a moment than two of them in memory
         W = self.new_weights(single_precision=False)
         self.rebuild(W)
@@ -344,7 +346,8 @@ class Machine:
         scales = 1 + scale_step * _SCALES
         primals = 0.5 * np.outer(scales**2, w_norms) + losses + share
         best = primals.argmin(axis=0)  # scale of every part
-        W.array[:, : self.problem.lanes] *= scales[best]
+        if scale_step > 0:  # of accelerated weights
+            W.array[:, : self.problem.lanes] *= scales[best]
         primal = primals.min(axis=0)
         lower = np.maximum(-(0.5 * v_norms + dual), 0.0) + share  # duals of zero are feasible, too
         if not (np.isfinite(primal).all() and np.isfinite(lower).all()):

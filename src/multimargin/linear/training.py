@@ -17,6 +17,7 @@ from multimargin.linear.checkpoint import Checkpoint
 from multimargin.linear.directions import leading_directions
 from multimargin.linear.loop import Limits, Observer, Outcome, positions_left, solve
 from multimargin.linear.machine import Examples, Machine, Settings
+from multimargin.linear.many_classes import ManyClassMachine, SparselyScored, as_csr, without_weights
 from multimargin.linear.scoring import padded_weights
 from multimargin.linear.solvers import SOLVERS
 from multimargin.linear.state import State, number, stacked, unstacked
@@ -64,13 +65,14 @@ class Request:
     start_duals: Any = None  # CSR, n_samples x lanes of the model, or None
     checkpoint: Checkpoint | None = None
     directions: _core.Directions | None = None  # along which accelerated weights are held back; set by train
+    sparse_weights: bool = False  # see many_classes.py
 
 
 @dataclass
 class Trained:
     """A trained model: padded W, its duals and its certificate."""
 
-    W: np.ndarray  # (n_weights, padded lanes)
+    W: np.ndarray | Csr  # (n_weights, padded lanes), or sparse: without padding
     n_lanes: int
     dual_coef: Csr | None  # None: of a store, where they were on disk
     primal: float
@@ -160,13 +162,16 @@ class _Results:
     def __init__(self, request: Request, plan: list[Task]):
         self.request, self.plan = request, plan
         self.lanes = n_lanes(request.formulation, request.n_classes)
-        self.W = np.empty((0, 0))
+        self.W: Any = np.empty((0, 0))
         self.duals: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}  # row, lane, value
         self.objectives: dict[int, tuple[float, float, float]] = {}  # primal, dual, worst gap
 
     def collect(self, position: int, machine: Machine) -> None:
         columns = self.plan[position].columns
-        W, self.objectives[position] = weights_of(machine)
+        last = self.request.checkpoint is None  # nobody asks for the machine's state hereafter
+        if last and isinstance(machine, ManyClassMachine):
+            machine.take_weights()
+        W, self.objectives[position] = weights_of(machine, take=last)
         if len(self.plan) == 1:
             self.W = W
         else:
@@ -174,7 +179,9 @@ class _Results:
         row, lane, value = machine.duals()
         self.duals[position] = (row, lane + columns.start, value)
 
-    def _room(self) -> np.ndarray:
+    def _room(self) -> Any:
+        if self.request.sparse_weights:  # a single machine
+            return self.W if isinstance(self.W, Csr) else without_weights(self.request.rows.n_weights, self.lanes)
         if not self.W.size:
             self.W = padded_weights(self.request.rows.n_weights, self.lanes)
         return self.W
@@ -241,9 +248,13 @@ class _Results:
         return Trained(self._room(), self.lanes, duals, primal, dual, float(ordered[:, 2].max()), outcome)
 
 
-def weights_of(machine: Machine) -> tuple[np.ndarray, tuple[float, float, float]]:
-    """Padded W of a trained machine; primal, dual and worst gap."""
+def weights_of(machine: Machine, *, take: bool = False) -> tuple[Any, tuple[float, float, float]]:
+    """Padded W of a trained machine, or its sparse W, which is left zero if ``take``; primal, dual and worst gap."""
     certificate = machine.certificate
+    if isinstance(machine, ManyClassMachine):
+        weights = machine.algorithm.weights if certificate is None else certificate.weights
+        told = (np.nan,) * 3 if certificate is None else (certificate.primal, certificate.dual, certificate.worst_gap)
+        return as_csr(weights, machine.n_weights, take=take), told
     if certificate is not None:
         return certificate.weights.array, (certificate.primal, certificate.dual, certificate.worst_gap)
     W = machine.new_weights(False).array  # interrupted before anything could be certified
@@ -262,11 +273,12 @@ def _blas_threads(request: Request) -> Any:
 
 def machine_of(request: Request, task: Task, position: int) -> Machine:
     """A machine for a task, ready to train."""
-    examples = Examples.of(
+    of, make = (SparselyScored, ManyClassMachine) if request.sparse_weights else (Examples, Machine)
+    examples = of.of(
         task.problem, request.X, request.rows, request.norm, task.y, request.cap[task.row], task.row, request.directions
     )
     algorithm = SOLVERS[request.solver].make(request.settings)
-    machine = Machine(task.problem, examples, algorithm, seed=request.seed + position)
+    machine = make(task.problem, examples, algorithm, seed=request.seed + position)
     warm = request.start_duals is not None
     if warm:
         machine.set_duals(request.start_duals[examples.row][:, task.columns].tocsr())

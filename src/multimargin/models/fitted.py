@@ -9,6 +9,7 @@ import numpy as np
 from multimargin.data.csr import Csr
 from multimargin.data.rows import canonical
 from multimargin.estimators.calibration import N_PARAMETERS
+from multimargin.linear.many_classes import is_sparse
 from multimargin.models.parameters import write_parameters
 from multimargin.models.tree import Writer
 from multimargin.models.vectors import write_csr, write_vector
@@ -22,17 +23,23 @@ def write_linear(node: Writer, model: Any, duals: bool) -> None:
     check_fitted(model, "coef_")
     model._check()
     write_parameters(node, model)
-    coef, intercept = np.asarray(model.coef_), np.asarray(model.intercept_)
+    sparse = is_sparse(model.coef_)
+    coef: Any = model.coef_ if sparse else np.asarray(model.coef_)
+    intercept = np.asarray(model.intercept_)
     k = len(model.classes_)
-    if coef.shape != (n_lanes(model.formulation, k), model.n_features_in_) or intercept.shape != (len(coef),):
+    if coef.shape != (n_lanes(model.formulation, k), model.n_features_in_) or intercept.shape != (coef.shape[0],):
         raise ValueError(
             f"coef_ of shape {coef.shape} and intercept_ of shape {intercept.shape} do not belong to "
             f"formulation={model.formulation!r}, {k} classes and {model.n_features_in_} features: fit the model again"
         )
-    check_finite(coef_=coef, intercept_=intercept)
+    check_finite(coef_=coef.data if sparse else coef, intercept_=intercept)
     write_shared(node, model, duals)
     # Feature-major, as they lie in memory: no transposition, neither here nor there.
-    node.array("weights", np.asarray(coef.T, dtype=np.float64))
+    if sparse:
+        node.value("weights.rows", int(coef.shape[1]))
+        write_csr(node, "weights", model._sparse_W())
+    else:
+        node.array("weights", np.asarray(coef.T, dtype=np.float64))
     node.array("intercept", np.asarray(intercept, dtype=np.float64))
     if duals and hasattr(model, "dual_coef_"):
         write_duals(node, model)
@@ -85,6 +92,16 @@ def check_fitted(model: Any, attribute: str) -> None:
         from sklearn.exceptions import NotFittedError
 
         raise NotFittedError(f"this {type(model).__name__} is not fitted: there is nothing to save before fit")
+
+
+def check_dense(model: Any, where: str) -> None:
+    """Refuse a model with sparse weights."""
+    if is_sparse(getattr(model, "coef_", None)):
+        k, n_features = model.coef_.shape
+        raise ValueError(
+            f"the weights of this {type(model).__name__} are sparse ({k} classes, {n_features} features), and {where}; "
+            "multimargin.save writes it as it is"
+        )
 
 
 def check_finite(**arrays: np.ndarray) -> None:

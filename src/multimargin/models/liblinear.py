@@ -24,6 +24,7 @@ from multimargin.data.atomic import write_atomically
 from multimargin.estimators.linear_svm import LinearSVM
 from multimargin.estimators.parameters import LARGEST_INTERCEPT_SCALING
 from multimargin.models.errors import refuse
+from multimargin.models.fitted import check_dense
 from multimargin.models.text import TextModel, integer_labels
 from multimargin.problems.formulations import JOINT, PAIRWISE
 
@@ -67,6 +68,7 @@ def write_liblinear(model: Any, path: str | os.PathLike) -> None:
         )
     if not hasattr(model, "coef_"):
         raise ValueError(f"this {type(model).__name__} is not fitted: there is nothing to write before fit")
+    check_dense(model, "LIBLINEAR's file has a number for each of them")
     labels = integer_labels(model.classes_, "LIBLINEAR")
     coef, intercept = np.asarray(model.coef_), np.asarray(model.intercept_)
     if model.formulation in PAIRWISE and len(labels) > 2:

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from multimargin.data.csr import Csr
 from multimargin.data.rows import as_rows, checked
 from multimargin.estimators.calibration import probabilities
+from multimargin.estimators.top_classes import with_best
 from multimargin.linear.scoring import padded_weights, scores
+from multimargin.linear.sparse_scoring import sparse_scores, sparse_top
 from multimargin.models.envelope import open_model
 from multimargin.models.linear import read_linear
 from multimargin.problems.formulations import FORMULATIONS, PAIRWISE
@@ -40,8 +43,10 @@ class LightModel:
         linear = read_linear(node, self.formulation)
         self.classes_ = linear.classes
         self.n_features_in_, self._lanes = linear.weights.shape
-        self._W = padded_weights(*linear.weights.shape)
-        self._W[:, : self._lanes] = linear.weights
+        self._W: Any = linear.weights
+        if not isinstance(self._W, Csr):
+            self._W = padded_weights(*linear.weights.shape)
+            self._W[:, : self._lanes] = linear.weights
         self._intercept = linear.intercept
         self.calibration_ = linear.calibration
 
@@ -51,6 +56,8 @@ class LightModel:
 
     def predict(self, X: Any) -> np.ndarray:
         """Class labels."""
+        if isinstance(self._W, Csr):
+            return self.classes_[self._best_classes(X, 1)[0][:, 0]]
         values = self._values(X, by_class=True)
         if len(self.classes_) == 2:
             return self.classes_[(values > 0).astype(int)]
@@ -66,8 +73,18 @@ class LightModel:
             values = self._values(X, by_class=True)
         return probabilities(values, self.calibration_)
 
+    def _best_classes(self, X: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers and scores of the n best classes, the best first."""
+        if not isinstance(self._W, Csr):
+            return with_best(self._values(X, by_class=True), n)
+        rows = as_rows(checked(X, self.n_features_in_), only_scored=True)
+        return sparse_top(rows, self._W, self._intercept, n, 1)
+
     def _values(self, X: Any, by_class: bool) -> np.ndarray:
-        values = scores(as_rows(checked(X, self.n_features_in_), only_scored=True), self._W, self._lanes, 1)
+        rows = as_rows(checked(X, self.n_features_in_), only_scored=True)
+        if isinstance(self._W, Csr):
+            return sparse_scores(rows, self._W, self._intercept, 1)
+        values = scores(rows, self._W, self._lanes, 1)
         values += self._intercept
         if len(self.classes_) == 2:
             return values.ravel()

@@ -113,7 +113,8 @@ class LightTextModel(LightModel):
         else:
             self.columns, self._vectorizers = _side_by_side(features)
         super().__init__(machine)
-        if self.n_features_in_ != sum(len(vectorizer.columns) for vectorizer in self._vectorizers):
+        sparse = isinstance(self._W, Csr)  # scikit-learn's vectorizers are faster than what such a model costs
+        if sparse or self.n_features_in_ != sum(len(vectorizer.columns) for vectorizer in self._vectorizers):
             raise NotPlain
 
     def _values(self, X: Any, by_class: bool) -> np.ndarray:

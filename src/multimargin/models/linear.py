@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from multimargin.data.csr import Csr
 from multimargin.estimators.calibration import N_PARAMETERS
 from multimargin.models.tree import Reader
-from multimargin.models.vectors import read_vector
+from multimargin.models.vectors import read_csr, read_vector
 from multimargin.problems.formulations import n_lanes
 
 
@@ -17,7 +18,7 @@ class Linear:
     """Classes, weights (features x machines), intercepts, and the numbers of the calibration if there is one."""
 
     classes: np.ndarray
-    weights: np.ndarray
+    weights: np.ndarray | Csr
     intercept: np.ndarray
     calibration: np.ndarray | None
 
@@ -33,7 +34,14 @@ def read_classes(node: Reader) -> np.ndarray:
 def read_linear(node: Reader, formulation: str) -> Linear:
     """Classes, weights and intercept of a node, checked."""
     classes = read_classes(node)
-    weights = node.array("weights", "f", (None, n_lanes(formulation, len(classes))))
+    weights: np.ndarray | Csr
+    if node.has("weights.rows"):
+        matrix = read_csr(node, "weights", (node.size("weights.rows"), n_lanes(formulation, len(classes))))
+        weights = Csr(matrix.data, matrix.indices, matrix.indptr, matrix.shape)
+        if formulation != "crammer_singer" or len(classes) == 2:
+            raise node.wrong("weights may be sparse in crammer_singer only, with three classes or more")
+    else:
+        weights = node.array("weights", "f", (None, n_lanes(formulation, len(classes))))
     intercept = node.array("intercept", "f", (weights.shape[1],))
     if weights.dtype != np.float64 or intercept.dtype != np.float64:
         raise node.wrong("weights and intercept must be float64")

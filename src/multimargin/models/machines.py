@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from multimargin.data.csr import Csr
 from multimargin.data.rows import canonical
 from multimargin.estimators.kernel_svm import KernelSVM
 from multimargin.estimators.linear_svm import LinearSVM
@@ -90,7 +91,7 @@ def read_linear_svm(node: Reader) -> LinearSVM:
     linear = read_linear(node, model.formulation)
     state = {
         "classes_": linear.classes,
-        "coef_": linear.weights.T,
+        "coef_": linear.weights.to_scipy().T if isinstance(linear.weights, Csr) else linear.weights.T,
         "intercept_": linear.intercept,
         "n_features_in_": linear.weights.shape[0],
     }

@@ -22,6 +22,7 @@ from sklearn.preprocessing import OneHotEncoder
 from multimargin.data.atomic import write_atomically
 from multimargin.estimators.linear_svm import LinearSVM
 from multimargin.estimators.linear_svm_cv import LinearSVMCV
+from multimargin.models.fitted import check_dense
 from multimargin.reductions.pairwise import pairs
 
 _ALIAS = "MultimarginLinear"
@@ -80,6 +81,7 @@ def _check(machine: Any) -> None:
         )
     if not hasattr(machine, "coef_"):
         raise NotFittedError(f"this {type(machine).__name__} is not fitted: there is nothing to write before fit")
+    check_dense(machine, "ONNX multiplies with arrays")
     if machine.formulation == "dag" and len(machine.classes_) > 2:
         raise ValueError("formulation='dag' cannot be written as ONNX; one_vs_one, with the same machines, can")
     if machine.classes_.dtype.kind not in "iuU" and not all(type(label) is str for label in machine.classes_):

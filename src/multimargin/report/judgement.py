@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from multimargin.displays.drawing import fitted_machine
 from multimargin.estimators.base import MarginClassifier
+from multimargin.linear.many_classes import is_sparse
 from multimargin.problems.formulations import PAIRWISE
 
 _VALUES_AT_ONCE = 2**22  # decision values in memory
@@ -131,6 +132,11 @@ def judge(model: Any, X: Any, y: Any) -> Judgement:
             f"got {type(machine).__name__}"
         )
     check_is_fitted(machine)
+    if is_sparse(getattr(machine, "coef_", None)):
+        raise ValueError(
+            f"a report shows the scores of all classes, and this {type(machine).__name__} has sparse weights for "
+            f"{len(machine.classes_)} of them; score(X, y) and top_classes(X, n) judge it"
+        )
     y = column_or_1d(y)
     check_consistent_length(X, y)
     if not len(y):
