@@ -4,7 +4,7 @@
 //
 //   svmlight [-seconds=N] [-executions=N] [-seed=N] [corpus folders or files]
 //
-// A sanitizer's report, an abort or 10 s in one input end the program; what was tried last is in crash-<target> then.
+// A sanitizer's report, an abort or 10 s of computing in one input end the program; what was tried last is in crash-<target> then.
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -20,6 +20,7 @@
 
 #include <sanitizer/common_interface_defs.h>
 #include <fcntl.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "random.hpp"
@@ -70,13 +71,20 @@ volatile std::sig_atomic_t told_to_stop = 0;
 void on_stop(int) { told_to_stop = 1; }
 
 void on_signal(int signal) {
-  std::fprintf(stderr, signal == SIGALRM ? "an input took more than 10 s\n" : "signal %d\n", signal);
+  std::fprintf(stderr, signal == SIGPROF ? "an input took more than 10 s of computing\n" : "signal %d\n", signal);
   keep_current();
   _exit(1);
 }
 
+// Of the processor, not of the clock: the machine may have other things to do.
+void set_limit(time_t seconds) {
+  const itimerval limit{{0, 0}, {seconds, 0}};
+  setitimer(ITIMER_PROF, &limit, nullptr);
+}
+
 void run(const Input &input) {
   current = input;
+  set_limit(10);
   const Input exact(input); // memory of exactly that size, so that a byte too many is seen
   LLVMFuzzerTestOneInput(exact.data(), exact.size());
 }
@@ -173,13 +181,12 @@ int main(int argc, char **argv) {
   const std::string name = std::filesystem::path(argv[0]).filename();
   crash_file = "crash-" + name;
   __sanitizer_set_death_callback(keep_current);
-  for (const int signal : {SIGALRM, SIGABRT, SIGSEGV, SIGFPE, SIGILL}) std::signal(signal, on_signal);
+  for (const int signal : {SIGPROF, SIGABRT, SIGSEGV, SIGFPE, SIGILL}) std::signal(signal, on_signal);
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, on_stop); // and says how far it came
 
   if (corpus.empty()) corpus.push_back({});
   double done = 0;
   for (const Input &input : corpus) {
-    alarm(10);
     run(input);
     anything_new();
     ++done;
@@ -189,15 +196,12 @@ int main(int argc, char **argv) {
   const auto begin = std::chrono::steady_clock::now();
   const auto passed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   for (std::uint32_t round = 0; done < executions && told_to_stop == 0; ++round, ++done) {
-    if (round % 1024 == 0) {
-      if (passed() >= seconds) break;
-      alarm(10);
-    }
+    if (round % 1024 == 0 && passed() >= seconds) break;
     const Input input = mutated(corpus);
     run(input);
     if (anything_new()) corpus.push_back(input);
   }
-  alarm(0);
+  set_limit(0);
   std::printf("%s: %.0f executions, %.0f s, %zu inputs of the corpus and %zu found, no fault\n", name.c_str(), done,
               passed(), given, corpus.size() - given);
   return 0;

@@ -47,6 +47,11 @@ class Last:
             self.path.write_bytes(struct.pack("<I", len(data)) + data)
 
 
+def folder_of_files() -> Any:
+    """For the files of a run: in memory where there is such a place, as all writes are synced."""
+    return tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
+
+
 def try_one(target: Any, data: bytes) -> None:
     """One input: what is not allowed comes out."""
     signal.setitimer(signal.ITIMER_REAL, LONGEST_SECONDS)  # whose signal ends the process, in C++ too
@@ -132,11 +137,11 @@ def main() -> int:
         from targets import TARGETS
 
         content = Path(args.replay).read_bytes()
-        with tempfile.TemporaryDirectory() as folder:
+        with folder_of_files() as folder:
             try_one(TARGETS[args.targets[0]](Path(folder)), content[4 : 4 + struct.unpack("<I", content[:4])[0]])
         return 0
     if args.here:
-        with tempfile.TemporaryDirectory() as folder:
+        with folder_of_files() as folder:
             if args.atheris:
                 fuzz_with_atheris(args.targets[0], args.seconds, args.seed, Path(folder))
             else:

@@ -285,7 +285,7 @@ class Checkpoints(ContainerTarget):
             LinearSVM(solver="sdm", **options),
             LinearSVM("weston_watkins", "squared_hinge", solver="accelerated_sdm", **options),
             LinearSVM("one_vs_one", solver="sdm", **options),
-            LinearSVM("one_vs_rest", "squared_hinge", solver="tron", **options),
+            LinearSVM("one_vs_rest", "squared_hinge", solver="newton", **options),
             KernelSVM(**options),
             KernelSVM("one_vs_one", **options),
         ]
