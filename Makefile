@@ -49,8 +49,8 @@ papers: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/papers/run_all.py
 
 lint: $(VENV)/lint.stamp
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples fuzz
+	$(BIN)/ruff format --check src tests benchmarks examples fuzz
 	$(BIN)/mypy
 
 docs: $(VENV)/docs.stamp

@@ -73,7 +73,9 @@ def changes(content: bytes, masks: int | None, seed: int = 0) -> Iterator[tuple[
     """Places and what they are changed by; masks is how many random ones, after three that are always there."""
     rng = random.Random(seed)
     for place in range(len(content)):
-        for mask in range(1, 256) if masks is None else (0x01, 0x80, 0xFF, *(rng.randrange(2, 128) for _ in range(masks))):
+        for mask in (
+            range(1, 256) if masks is None else (0x01, 0x80, 0xFF, *(rng.randrange(2, 128) for _ in range(masks)))
+        ):
             yield place, mask
 
 
@@ -86,7 +88,9 @@ def refused(read: Callable[[], Any], error: type[ValueError]) -> bool:
     return False
 
 
-def damage(path: Path, read: Callable[[], Any], error: type[ValueError], masks: int | None) -> tuple[int, int, list[str]]:
+def damage(
+    path: Path, read: Callable[[], Any], error: type[ValueError], masks: int | None
+) -> tuple[int, int, list[str]]:
     """Cut and change a file: how many of each, and which were not refused."""
     content, let_in = path.read_bytes(), []
     for length in reversed(range(len(content))):
@@ -122,15 +126,15 @@ def main() -> int:
             kind: (lambda kind=kind: case_of_model(kind, folder)) for kind in MODELS
         }
         cases["checkpoint"] = lambda: case_of_checkpoint(folder)
-        cases |= {
-            f"store: {file}": (lambda file=file: case_of_store(file, folder)) for file in ("manifest", "block")
-        }
+        cases |= {f"store: {file}": (lambda file=file: case_of_store(file, folder)) for file in ("manifest", "block")}
         print(f"{'file':16} {'bytes':>6} {'cut':>6} {'changed':>8} {'refused':>8}  with")
         for kind, make in cases.items():
             path, read, error = make()
             n_bytes, changed, let_in = damage(path, read, error, masks)
             tried = n_bytes + changed
-            print(f"{kind:16} {n_bytes:6} {n_bytes:6} {changed:8} {tried - len(let_in):8}  {error.__name__}", flush=True)
+            print(
+                f"{kind:16} {n_bytes:6} {n_bytes:6} {changed:8} {tried - len(let_in):8}  {error.__name__}", flush=True
+            )
             for what in let_in[:5]:
                 print(f"    let in: {what}")
             total, bad = total + tried, bad + len(let_in)

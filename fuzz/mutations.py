@@ -8,9 +8,22 @@ from typing import Any
 
 import numpy as np
 
-COMMON = b"0123456789 \n:.-+eE#\t\rqidnanfx,{}[]\"\\\0\xff\x80\x7f"
+COMMON = b'0123456789 \n:.-+eE#\t\rqidnanfx,{}[]"\\\0\xff\x80\x7f'
 ODD = [None, True, False, 0, 1, -1, 2, 3, 7, 255, 2**31, 2**40, 2**63, -(2**70), 0.5, -0.0, 1e300, 1e-300, "", "x"]
-ODD += ["nan", "float64", "one_vs_one", "rbf", "\x00", "é" * 5, [], {}, [1], [[]], {"float": "nan"}, {"dtype": "float64"}]
+ODD += [
+    "nan",
+    "float64",
+    "one_vs_one",
+    "rbf",
+    "\x00",
+    "é" * 5,
+    [],
+    {},
+    [1],
+    [[]],
+    {"float": "nan"},
+    {"dtype": "float64"},
+]
 ODD += [{"tuple": [1, 2]}, {"dict": []}, {"array": ["<f8", [1.5]]}, {"float": "inf"}, {"bytes": "00"}]
 ODD_NUMBERS = [0.0, -0.0, 1.0, -1.0, 2.0, 5e-324, 1e-300, 1e300, 1.8e308, np.inf, -np.inf, np.nan, 2.0**31, 2.0**53]
 DTYPES = ["<f8", "<f4", "<f2", "<i8", "<i4", "<i2", "|i1", "<u8", "<u4", "|u1", "|b1"]
@@ -107,8 +120,8 @@ def changed_arrays(arrays: dict[str, np.ndarray], rng: random.Random) -> dict[st
             elif array.dtype.kind == "f" or rng.random() < 0.2:
                 flat[at] = np.array(rng.choice(ODD_NUMBERS)).astype(array.dtype)
             else:
-                flat[at] = np.array(rng.choice([0, 1, -1, 2, 127, 2**31 - 1, int(flat[at]) + 1, int(flat[at]) - 1])).astype(
-                    array.dtype
-                )
+                flat[at] = np.array(
+                    rng.choice([0, 1, -1, 2, 127, 2**31 - 1, int(flat[at]) + 1, int(flat[at]) - 1])
+                ).astype(array.dtype)
     arrays[name] = array
     return arrays

@@ -153,7 +153,9 @@ def main() -> int:
         command += [f"--executions={args.executions}"] + (["--atheris"] if args.atheris else [])
         code = subprocess.run(command).returncode
         if code:
-            print(f"{name}: FAULT ({'signal ' + str(-code) if code < 0 else 'exit code ' + str(code)})", file=sys.stderr)
+            print(
+                f"{name}: FAULT ({'signal ' + str(-code) if code < 0 else 'exit code ' + str(code)})", file=sys.stderr
+            )
             faults += 1
     return 1 if faults else 0
 

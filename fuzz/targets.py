@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from mutations import changed_arrays, changed_bytes, changed_json
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -142,7 +141,11 @@ class Load(ContainerTarget):
         model = load(path)
         with contextlib.suppress(ValueError):  # rows that this model does not take
             n = getattr(model, "n_features_in_", 3)
-            model.predict(TEXTS if hasattr(model[0] if hasattr(model, "steps") else model, "get_stop_words") else np.ones((2, min(n, 1000))))
+            model.predict(
+                TEXTS
+                if hasattr(model[0] if hasattr(model, "steps") else model, "get_stop_words")
+                else np.ones((2, min(n, 1000)))
+            )
 
 
 class TextModels(Target):
@@ -155,7 +158,10 @@ class TextModels(Target):
         for model in (LinearSVM().fit(X, Y), LinearSVM("one_vs_rest").fit(X, Y > 0)):
             write_liblinear(model, self.folder / "model")
             found.append((self.folder / "model").read_bytes())
-        for model in (KernelSVM("one_vs_one").fit(X, Y), KernelSVM("one_vs_one", kernel="linear").fit(sp.csr_array(X), Y)):
+        for model in (
+            KernelSVM("one_vs_one").fit(X, Y),
+            KernelSVM("one_vs_one", kernel="linear").fit(sp.csr_array(X), Y),
+        ):
             write_libsvm(model, self.folder / "model")
             found.append((self.folder / "model").read_bytes())
         return found
@@ -336,13 +342,18 @@ class CommandLine(Target):
         "completion bash",
         "--version",
     )
+    # fmt: off
     WORDS = (
-        "- -- --json -q -v 2 0 -1 1e300 nan 0.5 --C --tol --max-iter 3 --n-jobs 1 --seed --format svmlight csv tsv npz "
-        "--label y t x --n-features 2 --zero-based yes no --text --numeric --drop --kernel rbf poly linear --gamma scale "
-        "--formulation crammer_singer weston_watkins one_vs_rest dag --solver sdm newton tron --no-intercept --proba --top "
-        "--time-limit 0.1 --valid data.svm data.csv data.model text.model liblinear.model data.npz missing empty folder "
-        "--class-weight balanced --weight a=2 -w1 -s 7 -B -e -c --to --compress --title"
-    ).split()
+        "-", "--", "--json", "-q", "-v", "2", "0", "-1", "1e300", "nan", "0.5", "--C", "--tol", "--max-iter",
+        "3", "--n-jobs", "1", "--seed", "--format", "svmlight", "csv", "tsv", "npz", "--label", "y", "t", "x",
+        "--n-features", "2", "--zero-based", "yes", "no", "--text", "--numeric", "--drop", "--kernel", "rbf",
+        "poly", "linear", "--gamma", "scale", "--formulation", "crammer_singer", "weston_watkins",
+        "one_vs_rest", "dag", "--solver", "sdm", "newton", "tron", "--no-intercept", "--proba", "--top",
+        "--time-limit", "0.1", "--valid", "data.svm", "data.csv", "data.model", "text.model", "liblinear.model",
+        "data.npz", "missing", "empty", "folder", "--class-weight", "balanced", "--weight", "a=2", "-w1", "-s",
+        "7", "-B", "-e", "-c", "--to", "--compress", "--title",
+    )
+    # fmt: on
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -380,7 +391,9 @@ class CommandLine(Target):
     def run(self, data: bytes) -> None:
         words = data.decode("utf-8", "replace").split("\0")
         # Nothing outside of the folder, nothing that takes long, no more threads than a few.
-        if any("/" in word or ".." in word or word.startswith("@") or re.fullmatch(r"\W*\d{3,}", word) for word in words):
+        if any(
+            "/" in word or ".." in word or word.startswith("@") or re.fullmatch(r"\W*\d{3,}", word) for word in words
+        ):
             return
         if "demo" in words or "compare" in words:
             return
