@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
 from typing import Any
 
@@ -57,7 +58,7 @@ def changed_bytes(data: bytes, rng: random.Random, others: list[bytes]) -> bytes
 
 def changed_json(value: Any, rng: random.Random) -> Any:
     """A copy with one place changed: another value, one from elsewhere, a key less or more."""
-    value = copy.deepcopy(value)
+    value = json.loads(json.dumps(value))  # ten times faster than deepcopy
     places = list(_places(value))
     if not places:
         return rng.choice(ODD)
