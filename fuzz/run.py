@@ -1,6 +1,6 @@
 """Fuzzes through Python: ``python fuzz/run.py [TARGET ...] [--seconds N] [--executions N] [--seed N]``.
 
-Every target runs in a process of its own, so that a crash or a hang (60 s in one input) is seen and told, with the file
+Every target runs in a process of its own, so that a crash or a hang (60 s of computing, or 600 s of waiting, in one input) is seen and told, with the file
 that holds the input; ``--replay FILE`` tries such a file again. If atheris is installed (``pip install
 "multimargin[fuzz]"``), ``--atheris`` lets it choose the inputs by what they reach; else they are random changes.
 """
@@ -21,7 +21,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-LONGEST_SECONDS = 60  # of one input
+LONGEST_SECONDS = 60  # of one input, on the processor: the machine may have other things to do
+LONGEST_WAIT = 600  # by the clock
 _ROOM = 1 << 22
 
 
@@ -54,12 +55,14 @@ def folder_of_files() -> Any:
 
 def try_one(target: Any, data: bytes) -> None:
     """One input: what is not allowed comes out."""
-    signal.setitimer(signal.ITIMER_REAL, LONGEST_SECONDS)  # whose signal ends the process, in C++ too
+    signal.setitimer(signal.ITIMER_PROF, LONGEST_SECONDS)  # whose signals end the process, in C++ too
+    signal.setitimer(signal.ITIMER_REAL, LONGEST_WAIT)
     try:
         target.run(data)
     except target.allowed:
         pass
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 

@@ -131,7 +131,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
         REQUIRE(same(state_of(object), before));
       }
     });
-  training.run(20000);
+  training.run(4000);
   std::vector<std::int64_t> indptr;
   std::vector<std::int32_t> lane;
   std::vector<double> value;
