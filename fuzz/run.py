@@ -1,8 +1,9 @@
 """Fuzzes through Python: ``python fuzz/run.py [TARGET ...] [--seconds N] [--executions N] [--seed N]``.
 
-Every target runs in a process of its own, so that a crash or a hang (60 s of computing, or 600 s of waiting, in one input) is seen and told, with the file
-that holds the input; ``--replay FILE`` tries such a file again. If atheris is installed (``pip install
-"multimargin[fuzz]"``), ``--atheris`` lets it choose the inputs by what they reach; else they are random changes.
+Every target runs in a process of its own, so that a crash or a hang (60 s of computing, or 600 s of waiting, in one
+input) is seen and told, with the file that holds the input; ``--replay FILE`` tries such a file again. If atheris is
+installed (``pip install "multimargin[fuzz]"``), ``--atheris`` lets it choose the inputs by what they reach; else they
+are random changes.
 """
 
 from __future__ import annotations
