@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.py' -o -name '*.pyi' -o -name '*.hpp' -o -name '*.cpp') CMakeLists.txt pyproject.toml
 
-.PHONY: demo test bench papers lint docs clean
+.PHONY: demo test bench papers lint docs fuzz fuzz-core fuzz-python damage sanitize sanitize-address sanitize-thread clean
 
 # One stamp for each set of extras: the package is built and installed anew when a source changed.
 $(VENV)/pip.stamp:
@@ -49,13 +49,57 @@ papers: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/papers/run_all.py
 
 lint: $(VENV)/lint.stamp
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples fuzz
+	$(BIN)/ruff format --check src tests benchmarks examples fuzz
 	$(BIN)/mypy
 
 docs: $(VENV)/docs.stamp
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# Seconds of each target; .ci/run takes 20. With -j2 the core's targets and Python's run side by side.
+FUZZ_SECONDS ?= 600
+fuzz: fuzz-core fuzz-python
+
+# By libFuzzer if clang++ is there (NO_LIBFUZZER=1: not even then), else by fuzz/driver.cpp; each ignores the other's flags.
+fuzz-core:
+	$(MAKE) -C fuzz OUT=$(abspath build/fuzz)
+	for target in decimal svmlight state; do \
+	  mkdir -p build/fuzz/found-$$target; \
+	  (cd build/fuzz && ./$$target -seconds=$(FUZZ_SECONDS) -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
+	    found-$$target $(abspath fuzz/corpus)/$$target) || exit 1; \
+	done
+
+fuzz-python: $(VENV)/test.stamp
+	mkdir -p build/fuzz
+	cd build/fuzz && $(abspath $(BIN))/python $(abspath fuzz/run.py) --seconds=$(FUZZ_SECONDS)
+
+damage: $(VENV)/test.stamp
+	$(BIN)/python benchmarks/damage.py
+
+# The tests with a core that is compiled under a sanitizer, and with its library loaded before the interpreter, which is
+# not compiled so. Leaks are not looked for: what the interpreter keeps until its end would be one.
+# Left out: what opens a browser, what takes the documents' programs, and the limit of memory, at which the sanitizer ends
+# the program instead of giving no memory.
+SANITIZED_TESTS ?= tests/core tests/data tests/problems tests/reductions tests/kernel tests/linear tests/estimators tests/models
+THREADED_TESTS ?= tests/data tests/kernel tests/linear tests/estimators
+LOADED = LD_PRELOAD="$$(g++ -print-file-name=lib$(1).so) $$(g++ -print-file-name=libstdc++.so.6)"
+
+sanitize: sanitize-address sanitize-thread
+
+build/sanitize-%/stamp: $(VENV)/test.stamp $(SOURCES)
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target build/sanitize-$* . \
+	  --config-settings=cmake.define.MULTIMARGIN_SANITIZE=$* --config-settings=build-dir=build/cmake-$* \
+	  --config-settings=install.strip=false
+	touch $@
+
+sanitize-address: build/sanitize-address/stamp
+	$(call LOADED,asan) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	  PYTHONPATH=build/sanitize-address $(BIN)/python -m pytest -n auto $(SANITIZED_TESTS) --ignore=tests/core/test_memory.py
+
+sanitize-thread: build/sanitize-thread/stamp
+	$(call LOADED,tsan) TSAN_OPTIONS=halt_on_error=1 \
+	  PYTHONPATH=build/sanitize-thread $(BIN)/python -m pytest -n auto $(THREADED_TESTS) -k "thread or jobs or parallel"
 
 clean:
 	rm -rf $(VENV) build docs/_build docs/gallery docs/generated docs/sg_execution_times.rst

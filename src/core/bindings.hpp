@@ -55,18 +55,7 @@ template <class Stateful> nb::dict state_of(Stateful &object) {
   return out;
 }
 mm::State state_from(nb::dict given);
-template <class Stateful> void set_state(Stateful &object, nb::dict given) {
-  mm::State state = state_from(given), before;
-  object.state(before);
-  try {
-    object.state(state);
-    state.check_used();
-  } catch (...) {
-    mm::State restored(std::move(before.all()));
-    object.state(restored);
-    throw;
-  }
-}
+template <class Stateful> void set_state(Stateful &object, nb::dict given) { mm::restore(object, state_from(given)); }
 
 mm::Formulation formulation_of(const std::string &name);
 

@@ -122,4 +122,18 @@ private:
   bool loads_ = false;
 };
 
+// Lets an object go on from a state. If that is refused, the object is as it was.
+template <class Stateful> void restore(Stateful &object, State state) {
+  State before;
+  object.state(before);
+  try {
+    object.state(state);
+    state.check_used();
+  } catch (...) {
+    State restored(std::move(before.all()));
+    object.state(restored);
+    throw;
+  }
+}
+
 } // namespace mm

@@ -38,12 +38,17 @@ SMALL = {
     "kernel": lambda: KernelSVM("one_vs_one").fit(sp.csr_array(X[:12, 20:24]), Y[:12] % 3),
     "pipeline": text_model,
 }
+# benchmarks/damage.py does all of it for these, too.
+SAMPLED = {
+    "one-vs-one": lambda: LinearSVM("one_vs_one").fit(X[:20, 20:24], Y[:20] % 3),
+    "calibrated": lambda: LinearSVM(probability=True).fit(X[:20, 20:24], Y[:20] % 3),
+}
 
 
 @pytest.fixture
 def small(tmp_path, request):
     path = tmp_path / "model"
-    save(SMALL[request.param](), path)
+    save((SMALL | SAMPLED)[request.param](), path)
     return path
 
 
@@ -77,6 +82,23 @@ def test_every_changed_byte_is_refused(small, mask):
             damaged[place] = content[place]
             file.seek(place)
             file.write(damaged[place : place + 1])
+    load(small)
+
+
+@pytest.mark.parametrize("small", SAMPLED, indirect=True)
+def test_other_models_cut_or_changed_anywhere(small):
+    """Every 13th length and byte."""
+    content = small.read_bytes()
+    rng = np.random.default_rng(1)
+    for place in range(0, len(content), 13):
+        for damaged in (
+            content[:place],
+            content[:place] + bytes([content[place] ^ int(rng.integers(1, 256))]) + content[place + 1 :],
+        ):
+            small.write_bytes(damaged)
+            with pytest.raises(ModelFormatError, match="model: "):
+                load(small)
+    small.write_bytes(content)
     load(small)
 
 
