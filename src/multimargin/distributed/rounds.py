@@ -45,6 +45,7 @@ class SharedExamples:
     """A rank's examples, and what all know of all."""
 
     first_certificate = Examples.first_certificate
+    directions = None  # rounds do not hold W back
 
     def __init__(self, own: Examples, collective: Collective):
         self.own, self.collective = own, collective
@@ -62,6 +63,10 @@ class SharedExamples:
         rows = np.zeros((self.collective.size, len(own)))
         rows[self.collective.rank] = own
         return self.collective.allreduce(rows)
+
+    def complete(self, weights: _core.Weights) -> None:
+        """V of the own examples <- V of all."""
+        self.total(weights.array)
 
     def total(self, sums: np.ndarray) -> None:
         """Sums over the own examples <- sums over those of all ranks."""

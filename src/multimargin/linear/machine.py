@@ -112,8 +112,11 @@ class Examples:
         """As the algorithm's, which may be overruled; here it is not."""
         return False
 
+    def complete(self, weights: _core.Weights) -> None:
+        """V of these examples <- V of all that the machine learns from; here they are all."""
+
     def total(self, sums: np.ndarray) -> None:
-        """Sums over these examples <- sums over all that the machine learns from; here they are all."""
+        """Sums over these examples <- sums over all."""
 
     def cost_of_pass(self, blocks: list[_core.Block]) -> float:
         """In multiply-adds."""
@@ -317,7 +320,7 @@ class Machine:
         """weights, which are zero, <- V = sum alpha x."""
         for block, begin, end in self.slices():
             block.accumulate(weights, begin, end)
-        self.examples.total(weights.array)
+        self.examples.complete(weights)
 
     def certify(self) -> Certificate:
         """Certify the algorithm's candidate. The best candidate and the best dual value seen certify together."""

@@ -96,6 +96,9 @@ class StoredExamples:
         """Write the mean of W over the last tour into ``out``, if there was one."""
         return passes.mean(out)
 
+    def complete(self, weights: _core.Weights) -> None:
+        """As of examples in memory: these are all."""
+
     def total(self, sums: np.ndarray) -> None:
         """As of examples in memory: these are all."""
 
