@@ -46,8 +46,6 @@ def test_interrupts_at_random_moments():
     assert "wrong:" not in run("interrupts.py", "--number", 6, "--only", *kinds)
 
 
-@linux
-def test_threads_forks_and_nested_parallelism():
-    said = run("concurrency.py", "--number", 8)
+def test_many_threads_at_once():
+    said = run("concurrency.py", "--number", 8, "--only-threads")
     assert "8 fits and predictions in 16 threads: 0 different from serial ones" in said
-    assert said.count(": 0 different\n") == 3
