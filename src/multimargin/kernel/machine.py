@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from multimargin import _core
-from multimargin.linear.state import State, attributes, number, part, prefixed, set_attributes
+from multimargin.linear.state import State, attributes, check_counts, number, part, prefixed, set_attributes
 from multimargin.problems.formulations import Formulation
 
 # Kernel values that the rounds of one call may touch beside those that they compute: well below 50 ms.
@@ -217,6 +217,7 @@ class KernelMachine:
     def set_state(self, state: State) -> None:
         """Go on from there."""
         set_attributes(self, _KEPT, state)
+        check_counts(self, ("epochs", "n_passes"))
         self.core.set_state(part(state, "core"))
 
     def result(self, rows: np.ndarray, cap: np.ndarray, columns: slice, sample: np.ndarray) -> Result:
