@@ -369,6 +369,19 @@ def test_models_do_not_carry_it(iris, tmp_path):
 # Files that are no good
 
 
+@pytest.mark.parametrize("number", [np.inf, -1.0])
+def test_counts_that_nobody_counted(iris, kept, number):
+    path, model = kept
+    description, arrays = read_container(path, CHECKPOINT)
+    names = [name for name in arrays if name.rpartition(".")[2] == "epochs"]
+    assert names
+    for name in names:
+        arrays[name] = np.full_like(arrays[name], number)
+    write_container(path, CHECKPOINT, description, arrays)
+    with pytest.raises(CheckpointError, match="'epochs' must be finite and not negative"):
+        model.fit(*iris)
+
+
 def test_every_truncation_is_refused(iris, kept):
     path, model = kept
     content = path.read_bytes()

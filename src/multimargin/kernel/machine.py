@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from multimargin import _core
-from multimargin.linear.state import State, attributes, number, part, prefixed, set_attributes
+from multimargin.linear.state import State, attributes, check_counts, number, part, prefixed, set_attributes
 from multimargin.problems.formulations import Formulation, check_feasible
 from multimargin.problems.range import SMALLEST_OBJECTIVE
 
@@ -221,6 +221,7 @@ class KernelMachine:
     def set_state(self, state: State) -> None:
         """Go on from there."""
         set_attributes(self, _KEPT, state)
+        check_counts(self, ("epochs", "n_passes"))
         self.core.set_state(part(state, "core"))
         duals, (label, cap) = self.core.duals(), self.bounds
         example, lane = np.nonzero(duals)

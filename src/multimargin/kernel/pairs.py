@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from multimargin import _core
 from multimargin.kernel.machine import Result
-from multimargin.linear.state import State, attributes, part, prefixed, set_attributes
+from multimargin.linear.state import State, attributes, check_counts, part, prefixed, set_attributes
 from multimargin.problems.formulations import Formulation
 
 # Of the machines, in a checkpoint.
@@ -172,6 +172,7 @@ class PairsMachine:
     def set_state(self, state: State) -> None:
         """Go on from there."""
         set_attributes(self, _KEPT, state)
+        check_counts(self, ("epochs", "n_passes"))
         self.core.set_state(part(state, "core"))
         _, row, value = self.core.duals()
         if np.any(np.abs(value) > self.cap[row] * (1 + _ROUNDING)):

@@ -16,7 +16,7 @@ import numpy as np
 from multimargin import _core
 from multimargin.data.csr import Csr
 from multimargin.linear.directions import held_back
-from multimargin.linear.state import State, attributes, number, part, prefixed, set_attributes
+from multimargin.linear.state import State, attributes, check_counts, number, part, prefixed, set_attributes
 from multimargin.problems.formulations import Formulation, check_feasible
 from multimargin.problems.range import NEGLIGIBLE_NORM, SMALLEST_OBJECTIVE
 
@@ -384,6 +384,7 @@ class Machine:
     def set_state(self, state: State) -> None:
         """Go on from there; the algorithm has been started."""
         set_attributes(self, _COUNTED, state)
+        check_counts(self, _COUNTED)
         set_attributes(self.algorithm, self._kept(), part(state, "algorithm"))
         self.algorithm.weights = self.trained_weights(bool(number(state, "single_precision")))
         self.algorithm.weights.set_state(part(state, "weights"))

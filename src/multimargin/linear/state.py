@@ -60,6 +60,14 @@ def set_attributes(of: Any, names: Iterable[str], state: State) -> None:
             setattr(of, name, number(state, name))
 
 
+def check_counts(of: Any, names: Iterable[str]) -> None:
+    """Refuse counts that nobody can have counted: what goes on from them would not end, or not end well."""
+    for name in names:
+        counted = np.asarray(getattr(of, name))
+        if not (np.isfinite(counted).all() and (counted >= 0).all()):
+            raise ValueError(f"{name!r} must be finite and not negative")
+
+
 def number(state: State, name: str) -> Any:
     """A bool, int or float."""
     if state[name].size != 1 or state[name].dtype.kind not in "bif":
