@@ -85,7 +85,7 @@ class Rank:
             self._leave()
             self.collective = collective
             algorithm = SOLVERS[self.job.solver].make(self.job.settings)
-            shared = SharedExamples(self._own, collective)
+            shared = SharedExamples(self._own, self.problem, collective)
             machine = Machine(self.problem, shared, algorithm, seed=self.job.seed)
             machine.set_duals(self._duals[self._own.row])
             warm = bool(collective.allreduce(np.array([float(self._duals.nnz)]))[0])

@@ -29,6 +29,7 @@ import numpy as np
 
 from multimargin import _core
 from multimargin.distributed.collective import Collective
+from multimargin.linear.directions import held_intercept
 from multimargin.linear.machine import Examples
 from multimargin.problems.formulations import Formulation
 
@@ -45,15 +46,16 @@ class SharedExamples:
     """A rank's examples, and what all know of all."""
 
     first_certificate = Examples.first_certificate
-    directions = None  # rounds do not hold W back
 
-    def __init__(self, own: Examples, collective: Collective):
+    def __init__(self, own: Examples, problem: Formulation, collective: Collective):
         self.own, self.collective = own, collective
         self.row, self.n_weights = own.row, own.n_weights
-        sums = np.array([own.n, own.constant, own.n * own.mean_curvature])
-        rows, self.constant, curvature = collective.allreduce(sums).tolist()
+        sums = np.array([own.n, own.constant, own.n * own.mean_curvature, own.norm.sum(), own.cap.sum()])
+        rows, self.constant, curvature, norms, caps = collective.allreduce(sums).tolist()
         self.n = int(rows)
-        self.mean_curvature = curvature / max(self.n, 1)
+        mean_norm, intercept = norms / max(self.n, 1), own.rows.intercept
+        self.directions, less = held_intercept(self.n_weights, intercept, mean_norm, caps, problem.n_parts)
+        self.mean_curvature = (curvature - caps * less) / max(self.n, 1)
         self.strength = _STRENGTH * sqrt(collective.size) / max(self.mean_curvature, 1.0) ** 0.25
         norms = self.of_all(own.norm_range if own.n else (np.finfo(np.float64).max, 0.0))
         self.norm_range = (float(norms[:, 0].min()), float(norms[:, 1].max())) if self.n else (0.0, 0.0)

@@ -79,6 +79,17 @@ def held_back(
     return directions.with_ratios(np.maximum(ratios, 1.0)) if ratios.max() > _LEAST_RATIO else None
 
 
+def held_intercept(
+    n_weights: int, intercept: float, mean_norm: float, sum_of_caps: float, n_parts: int
+) -> tuple[_core.Directions | None, float]:
+    """That of the intercept for examples that are not all here, and how much of every squared norm is held back."""
+    if not mean_norm > 0:
+        return None, 0.0
+    row, norm, cap = np.array([0]), np.array([mean_norm]), np.array([sum_of_caps])  # one row that stands for all
+    held = held_back(intercept_direction(n_weights, intercept), row, norm, cap, n_parts)
+    return held, float(norm[0] - held.curvatures(row, norm)[0]) if held is not None else 0.0
+
+
 def _leading(sample: np.ndarray) -> np.ndarray:
     """Right singular vectors of the sample with more than their share."""
     wide = sample.shape[1] > sample.shape[0]

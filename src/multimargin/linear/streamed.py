@@ -21,7 +21,7 @@ from multimargin import _core
 from multimargin.data.atomic import failed_write
 from multimargin.data.blocks import BlockStore
 from multimargin.data.rows import as_rows
-from multimargin.linear.directions import held_back, intercept_direction
+from multimargin.linear.directions import held_intercept
 from multimargin.linear.machine import Examples
 from multimargin.problems.formulations import Formulation
 
@@ -78,14 +78,9 @@ class StoredExamples:
                 per_row = stored.store.entries[block].nonzeros / here.rows.n_rows or here.rows.n_features
                 self._cost += here.n * problem.lanes * per_row
         self.norm_range = (smallest, largest)
-        self.directions = None
-        if self.n:  # a row that stands for all
-            row, norm, cap = np.array([0]), np.array([norms / self.n]), np.array([caps])
-            directions = intercept_direction(stored.n_weights, stored.intercept)
-            self.directions = held_back(directions, row, norm, cap, problem.n_parts)
-            if self.directions is not None:
-                curvature -= caps * float((norm - self.directions.curvatures(row, norm))[0])
-        self.mean_curvature = curvature / max(self.n, 1)
+        mean_norm = norms / max(self.n, 1)
+        self.directions, less = held_intercept(stored.n_weights, stored.intercept, mean_norm, caps, problem.n_parts)
+        self.mean_curvature = (curvature - caps * less) / max(self.n, 1)
 
     def schedule(self, problem: Formulation, lists: bool, seed: int) -> tuple[DiskBlocks, Tours]:
         """The blocks of a machine, and the passes over them."""
