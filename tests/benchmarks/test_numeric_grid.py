@@ -12,7 +12,7 @@ import certificates
 import grid_cells
 import numeric_grid
 
-MUST = ("feasible", "primal", "converged is true", "Clarabel's optimum between")
+MUST = ("feasible", "primal", "dual", "gap", "converged is true", "Clarabel's optimum between")
 
 
 @pytest.mark.parametrize("family", ["linear", "kernel"])

@@ -46,6 +46,7 @@ class SharedExamples:
     """A rank's examples, and what all know of all."""
 
     first_certificate = Examples.first_certificate
+    hands_out_duals = False  # they stay with the ranks
 
     def __init__(self, own: Examples, problem: Formulation, collective: Collective):
         self.own, self.collective = own, collective

@@ -27,7 +27,11 @@ _SCALES = np.array([0.0, 1.0, 2.0, 4.0])  # in steps above 1: scales of W that a
 # Of a machine and its certificate, in a checkpoint.
 _COUNTED = ("epochs", "n_passes")
 _CERTIFIED = ("primal", "dual", "worst_gap")
+_DUALS = ("row", "lane", "value")
 _ROUNDING = 1e-7  # by which a dual value may exceed the primal value, relative
+
+
+Duals = tuple[np.ndarray, np.ndarray, np.ndarray]  # row of X, lane, value
 
 
 class PassRecord(NamedTuple):
@@ -67,6 +71,7 @@ class Examples:
     first_certificate = 25.0
     # Of the acceleration, against that of passes over all examples.
     strength = 1.0
+    hands_out_duals = True
 
     @property
     def n(self) -> int:
@@ -165,6 +170,7 @@ class Certificate:
     primal: float
     dual: float
     worst_gap: float
+    duals: Duals | None = None  # that have the dual value, where they may not be the last ones
 
     @property
     def gap(self) -> float:
@@ -323,7 +329,7 @@ class Machine:
         self.examples.complete(weights)
 
     def certify(self) -> Certificate:
-        """Certify the algorithm's candidate. The best candidate and the best dual value seen certify together."""
+        """Certify the algorithm's candidate. The best candidate and the best duals seen certify together."""
         if isinstance(self.algorithm, ImpliesDuals):
             self.algorithm.imply_duals(self)
         before = self.certificate
@@ -360,10 +366,13 @@ class Machine:
             raise RuntimeError("a dual value above the primal value: alpha is not feasible; please report this")
         scale = self.problem.objective_scale
         fresh = Certificate(W, scale * float(primal.sum()), scale * float(lower.sum()), max(worst, 0.0))
+        if n_parts == 1 and other_than_v and self.examples.hands_out_duals:
+            fresh.duals = self.duals()
         if before is not None and n_parts == 1:
             if before.primal < fresh.primal and other_than_v:  # V stays the sum of the duals that are handed out
                 fresh.weights, fresh.primal = before.weights, before.primal
-            fresh.dual = max(fresh.dual, before.dual)
+            if before.dual > fresh.dual and other_than_v:
+                fresh.dual, fresh.duals = before.dual, before.duals
             fresh.worst_gap = fresh.gap
         self.certificate = fresh
         return fresh
@@ -379,6 +388,8 @@ class Machine:
         if self.certificate is not None:
             state |= prefixed("certificate", attributes(self.certificate, _CERTIFIED))
             state |= prefixed("certified", self.certificate.weights.state())
+            if self.certificate.duals is not None:
+                state |= prefixed("certified_duals", dict(zip(_DUALS, self.certificate.duals, strict=True)))
         return state
 
     def set_state(self, state: State) -> None:
@@ -400,12 +411,24 @@ class Machine:
             self.certificate.weights.set_state(part(state, "certified"))
             if not self.certificate.dual <= self.certificate.primal * (1 + _ROUNDING):
                 raise ValueError("a lower bound is above the objective")
+            if duals := part(state, "certified_duals"):
+                row, lane, value = (duals[name] for name in _DUALS)
+                example = np.minimum(np.searchsorted(self.examples.row, row), self.examples.n - 1)
+                if not len(row) == len(lane) == len(value) or not np.array_equal(self.examples.row[example], row):
+                    raise ValueError("duals of rows that are not there")
+                check_feasible(self.problem, self.examples.label, self.examples.cap, example, lane, value)
+                self.certificate.duals = (row, lane, value)
 
     def _kept(self) -> tuple[str, ...]:
         return ("done", "converged", *getattr(self.algorithm, "kept"))  # noqa: B009
 
-    def duals(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """alpha as (row of X, lane, value)."""
+    def certified_duals(self) -> Duals:
+        """Those of the certificate; without one, those that there are."""
+        kept = self.certificate.duals if self.certificate is not None else None
+        return self.duals() if kept is None else kept
+
+    def duals(self) -> Duals:
+        """alpha as it is."""
         values, lanes, counts = [], [], []
         for block in self.blocks:
             value, lane, indptr = block.duals()

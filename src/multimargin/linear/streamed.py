@@ -60,6 +60,7 @@ class StoredExamples:
     # A certificate is two passes over the disk, but without one an interrupt would leave nothing.
     first_certificate = 4.0
     strength = Examples.strength
+    hands_out_duals = False  # they are on disk
 
     def __init__(self, stored: StoredProblem, problem: Formulation, scratch: Path, read_ahead: bool):
         self.stored, self.scratch, self.read_ahead = stored, scratch, read_ahead

@@ -176,7 +176,7 @@ class _Results:
             self.W = W
         else:
             self._room()[:, columns] = W[:, : machine.problem.lanes]
-        row, lane, value = machine.duals()
+        row, lane, value = machine.certified_duals()
         self.duals[position] = (row, lane + columns.start, value)
 
     def _room(self) -> Any:
