@@ -1,6 +1,7 @@
 """The recipe of docs/laptop-to-cluster.md on local Spark. Needs pyspark and Java: ``pip install "multimargin[spark]"``,
 and is run by itself: ``python -m pytest tests/spark``."""
 
+import os
 import sys
 
 import numpy as np
@@ -38,6 +39,7 @@ def train_partition(rows):
 
 @pytest.fixture(scope="module")
 def spark():
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # else it takes the first python3 of the path
     session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     yield session
     session.stop()
