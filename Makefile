@@ -57,7 +57,7 @@ docs: $(VENV)/docs.stamp
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-# Seconds of each target; .ci/run takes 20. With -j2 the core's targets and Python's run side by side.
+# Seconds of each target; .ci/run takes 10. With -j2 the core's targets and Python's run side by side.
 FUZZ_SECONDS ?= 600
 fuzz: fuzz-core fuzz-python
 

@@ -99,9 +99,9 @@ def measure(arguments) -> None:
     shape = f"{X.shape[0]} rows, {X.shape[1]} features, {len(local.classes_)} classes"
     print(f"{arguments.data}: {shape}, to {arguments.tol:g}")
     print(f"one process to 1e-3: {local.n_iter_} epochs, objective {known:.6g}, gap {local.dual_gap_:.2g}")
-    print("processes  rounds  epochs  gap       above local  MB a round  predicted")
+    print("processes  rounds  epochs  gap       above local  MB a round  predicted  fit s  of it rounds s")
     for processes in arguments.processes:
-        model, _ = run(X, y, processes, arguments)
+        model, seconds = run(X, y, processes, arguments)
         rounds, lanes = len(model.history_), len(model.coef_)
         epochs = model.history_["active_rows"].sum() / len(y)
         certificates = int(np.isfinite(model.history_["gap"]).sum())
@@ -109,7 +109,8 @@ def measure(arguments) -> None:
         above = model.primal_objective_ / known - 1
         print(
             f"{processes:9d}  {rounds:6d}  {epochs:6.1f}  {model.dual_gap_:.2e}  {above:10.3%}"
-            f"  {model.bytes_sent_ / rounds / 1e6:10.3f}  {predicted / 1e6:9.3f}",
+            f"  {model.bytes_sent_ / rounds / 1e6:10.3f}  {predicted / 1e6:9.3f}"
+            f"  {seconds:5.1f}  {model.history_['seconds'][-1]:14.1f}",
             flush=True,
         )
 
