@@ -170,7 +170,8 @@ def test_stopping_by_violation(store):
 
 
 INTERRUPTED = """
-import sys, threading, time, _thread
+import signal, sys, threading, time, _thread
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 import numpy as np
 from multimargin import LinearSVM
 from multimargin.data.blocks import open_blocks
