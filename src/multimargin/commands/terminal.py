@@ -87,8 +87,11 @@ class Terminal:
 
 def tell(text: str, end: str = "\n") -> None:
     """Say something on stderr; that nobody can hear it is no reason to fail."""
-    with contextlib.suppress(OSError):
+    try:
         print(text, end=end, file=sys.stderr, flush=True)
+    except OSError:  # what is in the buffer goes nowhere, or Python would end with a code of its own
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def _written(text: str, *, flush: bool) -> None:
