@@ -52,7 +52,7 @@ struct Training {
   }
   void run(double budget) {
     std::vector<mm::PassRecord> records;
-    if (budget > 0) passes->run(*weights, {1e-9, -INFINITY, budget, 20, true, true, 0.5, 5, true}, records);
+    if (budget > 0) passes->run(*weights, {1e-9, -INFINITY, budget, 20, true, true, 0.5, 5, true, 1}, records);
   }
   template <class F> void with_part(unsigned part, F f) {
     if (part == 0) f(*block);
