@@ -10,7 +10,7 @@ from multimargin import LinearSVM, _core
 from multimargin.data.rows import as_rows
 from multimargin.linear import training
 from multimargin.linear.directions import held_back, intercept_direction, leading_directions
-from multimargin.linear.machine import Examples
+from multimargin.linear.examples import Examples
 from multimargin.problems.formulations import formulation as formulation_of
 
 

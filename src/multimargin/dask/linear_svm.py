@@ -15,7 +15,7 @@ from multimargin.dask.worker import Summary, summary
 from multimargin.distributed.rank import Job
 from multimargin.estimators import linear_svm
 from multimargin.linear.loop import Limits
-from multimargin.linear.solvers import SOLVERS
+from multimargin.linear.solvers import STREAMING
 from multimargin.linear.training import _LARGE_WEIGHTS
 from multimargin.problems.formulations import PAIRWISE, n_lanes
 
@@ -206,9 +206,10 @@ def _summaries(client: Client, prepared: list) -> list[Summary]:
 
 def _check_for_clusters(model: Any) -> None:
     """Refuse what is not done on a cluster."""
-    there = ["auto", *(name for name, solver in SOLVERS.items() if solver.streams)]
-    if model.solver not in there:
-        raise ValueError(f"solver={model.solver!r} is not done on a cluster; there are {', '.join(map(repr, there))}")
+    if model.solver not in STREAMING:
+        raise ValueError(
+            f"solver={model.solver!r} is not done on a cluster; there are {', '.join(map(repr, STREAMING))}"
+        )
     if model.stopping != "gap":
         raise ValueError(f"stopping={model.stopping!r} is not done on a cluster; stopping='gap' is")
     for name in ("probability", "warm_start"):

@@ -14,7 +14,7 @@ from multimargin.distributed.collective import Collective
 from multimargin.distributed.rank import Job, Part, Rank
 from multimargin.estimators.linear_svm import LinearSVM
 from multimargin.linear.loop import Limits, Outcome, solve
-from multimargin.linear.solvers import SOLVERS
+from multimargin.linear.solvers import STREAMING
 from multimargin.linear.training import Trained
 from multimargin.problems.formulations import PAIRWISE
 
@@ -79,9 +79,8 @@ def fit_shared(
 
 
 def _check_for_ranks(model: LinearSVM) -> None:
-    there = ["auto", *(name for name, solver in SOLVERS.items() if solver.streams)]
-    if model.solver not in there:
-        raise ValueError(f"solver={model.solver!r} is not done by ranks; there are {', '.join(map(repr, there))}")
+    if model.solver not in STREAMING:
+        raise ValueError(f"solver={model.solver!r} is not done by ranks; there are {', '.join(map(repr, STREAMING))}")
     if model.stopping != "gap":
         raise ValueError(f"stopping={model.stopping!r} is not done by ranks; stopping='gap' is")
     for name in ("time_limit", "callbacks", "checkpoint", "probability", "warm_start"):

@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from multimargin.data.rows import as_rows
 from multimargin.distributed.collective import Collective
 from multimargin.distributed.rounds import SharedExamples
-from multimargin.linear.machine import BUDGET, Examples, Machine, PassRecord, Settings
+from multimargin.linear.examples import Examples
+from multimargin.linear.machine import BUDGET, Machine, PassRecord, Settings
 from multimargin.linear.solvers import SOLVERS
 from multimargin.problems.formulations import formulation
 

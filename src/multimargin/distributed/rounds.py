@@ -30,7 +30,7 @@ import numpy as np
 from multimargin import _core
 from multimargin.distributed.collective import Collective
 from multimargin.linear.directions import held_intercept
-from multimargin.linear.machine import Examples
+from multimargin.linear.examples import Examples
 from multimargin.problems.formulations import Formulation
 
 _ONE_PASS = 1e-9  # epochs: the core ends a call after the pass that exceeds them

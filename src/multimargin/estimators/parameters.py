@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from multimargin.linear.solvers import SOLVERS, Solver
+from multimargin.linear.solvers import SOLVERS, STREAMING, Solver
 from multimargin.problems.formulations import FORMULATIONS, JOINT, LOSSES, PAIRWISE
 from multimargin.problems.range import SMALLEST_C
 
@@ -285,11 +285,10 @@ def check_stored(model: Any, store: Any, y: Any, sample_weight: Any) -> None:
             f"formulation={model.formulation!r} is not trained on a store of blocks, as every pair of classes would "
             "read all of it; there are 'crammer_singer', 'weston_watkins' and 'one_vs_rest'"
         )
-    streaming = ["auto", *(name for name, solver in SOLVERS.items() if solver.streams)]
-    if model.solver not in streaming:
+    if model.solver not in STREAMING:
         raise ValueError(
             f"solver={model.solver!r} needs X in memory, and {store.path} is a store of blocks; there are "
-            f"solver={', '.join(map(repr, streaming))}"
+            f"solver={', '.join(map(repr, STREAMING))}"
         )
     for name in ("probability", "warm_start"):
         if getattr(model, name):

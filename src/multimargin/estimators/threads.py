@@ -19,7 +19,7 @@ def in_threads(work: Callable, items: list, threads: int, stop: Event) -> list:
         return None if stop.is_set() else work(item)
 
     with deferred_interrupt(True, stop.set) as later:
-        with ThreadPoolExecutor(min(threads, len(items))) as pool:
+        with ThreadPoolExecutor(min(threads, len(items)), "multimargin-fit") as pool:
             futures = [pool.submit(unless_stopped, item) for item in items]
             finished, _ = wait(futures, return_when=FIRST_EXCEPTION)
             stop.set()

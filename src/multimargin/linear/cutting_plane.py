@@ -26,7 +26,8 @@ import numpy as np
 from multimargin import _core
 from multimargin.data.rows import as_rows
 from multimargin.linear.assignments import InsideMargins, WorstClasses
-from multimargin.linear.machine import BUDGET, Examples, Machine, PassRecord, Settings
+from multimargin.linear.examples import Examples
+from multimargin.linear.machine import BUDGET, Machine, PassRecord, Settings
 from multimargin.linear.master_problem import solve_master
 
 _IDLE = 20  # masters that a cut may have no weight in before it is dropped

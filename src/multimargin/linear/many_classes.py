@@ -16,7 +16,8 @@ import numpy as np
 
 from multimargin import _core
 from multimargin.data.csr import Csr
-from multimargin.linear.machine import Examples, Machine
+from multimargin.linear.examples import Examples
+from multimargin.linear.machine import Machine
 from multimargin.problems.formulations import Formulation
 
 # Arrays of weights up to so many bytes are arrays, if no memory_mb says otherwise.

@@ -22,7 +22,8 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from multimargin import _core
-from multimargin.linear.machine import Examples, Machine, PassRecord, Settings
+from multimargin.linear.examples import Examples
+from multimargin.linear.machine import Machine, PassRecord, Settings
 from multimargin.problems.range import SMALLEST_OBJECTIVE
 
 # tau falls as long as Newton's method solves the inner problems in a few steps. It starts at the scale of the

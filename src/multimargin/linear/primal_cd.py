@@ -14,7 +14,8 @@ import scipy.sparse as sp
 
 from multimargin import _core
 from multimargin.data.rows import as_rows
-from multimargin.linear.machine import BUDGET, Certificate, Examples, Machine, PassRecord, Settings
+from multimargin.linear.examples import Examples
+from multimargin.linear.machine import BUDGET, Certificate, Machine, PassRecord, Settings
 from multimargin.problems.range import SMALLEST_OBJECTIVE
 
 # The gradient is seen feature by feature before its step, so half its square, the gap, is estimated too high.

@@ -71,3 +71,6 @@ SOLVERS = {
     "tron": Solver("tron", "Tron", _SEPARABLE, ("squared_hinge",)),
     "primal_cd": Solver("primal_cd", "PrimalCoordinateDescent", _SEPARABLE, ("squared_hinge",)),
 }
+
+# Those that take their examples in parts: from disk, or shared out to ranks.
+STREAMING = ("auto", *(name for name, solver in SOLVERS.items() if solver.streams))

@@ -22,7 +22,7 @@ from multimargin.data.atomic import failed_write
 from multimargin.data.blocks import BlockStore
 from multimargin.data.rows import as_rows
 from multimargin.linear.directions import held_intercept
-from multimargin.linear.machine import Examples
+from multimargin.linear.examples import Examples
 from multimargin.problems.formulations import Formulation
 
 # What a tour spends on a block in shrunk passes, in full ones. More would fit W to the block.
@@ -129,7 +129,7 @@ class DiskBlocks:
         self.loaded: Loaded | None = None  # on a tour
         self._tour: list[int] = []  # the blocks that are still to come
         self._tours, self._last = 0, -1
-        self._reader = ThreadPoolExecutor(1)
+        self._reader = ThreadPoolExecutor(1, "multimargin-reader")
         self._ahead: tuple[int, Future] | None = None
 
     def __len__(self) -> int:

@@ -15,8 +15,9 @@ from multimargin import _core
 from multimargin.data.csr import Csr
 from multimargin.linear.checkpoint import Checkpoint
 from multimargin.linear.directions import leading_directions
+from multimargin.linear.examples import Examples
 from multimargin.linear.loop import Limits, Observer, Outcome, positions_left, solve
-from multimargin.linear.machine import Examples, Machine, Settings
+from multimargin.linear.machine import Machine, Settings
 from multimargin.linear.many_classes import ManyClassMachine, SparselyScored, as_csr, without_weights
 from multimargin.linear.scoring import padded_weights
 from multimargin.linear.solvers import SOLVERS

@@ -1,0 +1,129 @@
+"""The examples of a machine: rows of X in memory with labels and caps, as the core visits them.
+
+Whoever keeps them elsewhere has the same members: on disk (streamed.py), shared out to ranks (distributed/rounds.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from multimargin import _core
+from multimargin.data.csr import Csr
+from multimargin.linear.directions import held_back
+from multimargin.problems.formulations import Formulation
+from multimargin.problems.range import NEGLIGIBLE_NORM
+
+
+@dataclass
+class Examples:
+    """The rows of X that a machine learns from, with what the core needs to know of them.
+
+    Rows without weight have no influence, nor have those without features (or with too small ones: see
+    problems/range.py): they are left out, and the loss of the latter is ``constant`` in both objectives.
+    """
+
+    X: Any  # a matrix or an array, as ``rows`` reads it
+    rows: _core.Rows
+    row: np.ndarray  # int64, which rows of X
+    label: np.ndarray  # int32, lanes
+    cap: np.ndarray  # float64, C_i
+    norm: np.ndarray  # float64, ||x_i||^2
+    constant: float
+    directions: _core.Directions | None = None  # along which accelerated weights are held back
+
+    # Epochs after which there is a certificate at the latest, so that Ctrl-C finds one.
+    first_certificate = 25.0
+    # Of the acceleration, against that of passes over all examples.
+    strength = 1.0
+    hands_out_duals = True
+
+    @property
+    def n(self) -> int:
+        return len(self.row)
+
+    @property
+    def n_weights(self) -> int:
+        """Rows of W: features and the intercept."""
+        return self.rows.n_weights
+
+    @property
+    def norm_range(self) -> tuple[float, float]:
+        """The smallest and the largest squared norm."""
+        return (float(self.norm.min()), float(self.norm.max())) if self.n else (0.0, 0.0)
+
+    @property
+    def mean_curvature(self) -> float:
+        """Mean of C_i ||x_i||^2, less what is held back."""
+        norm = self.norm if self.directions is None else self.directions.curvatures(self.row, self.norm)
+        return float(np.mean(self.cap * norm)) if self.n else 0.0
+
+    def block(self, problem: Formulation, lists: bool, seed: int) -> _core.Block:
+        """The examples as the core visits them, with duals of zero."""
+        return _core.Block(
+            self.rows,
+            problem.policy,
+            problem.squared,
+            problem.lanes,
+            self.row,
+            self.label,
+            self.cap,
+            self.norm,
+            lists,
+            seed,
+        )
+
+    def schedule(self, problem: Formulation, lists: bool, seed: int) -> tuple[list[_core.Block], _core.Passes]:
+        """The blocks of a machine, and the passes over them."""
+        blocks = [self.block(problem, lists, seed)]
+        return blocks, _core.Passes(blocks)
+
+    def candidate(self, passes: _core.Passes, out: _core.Weights) -> bool:
+        """As the algorithm's, which may be overruled; here it is not."""
+        return False
+
+    def complete(self, weights: _core.Weights) -> None:
+        """V of these examples <- V of all that the machine learns from; here they are all."""
+
+    def total(self, sums: np.ndarray) -> None:
+        """Sums over these examples <- sums over all."""
+
+    def cost_of_pass(self, blocks: list[_core.Block]) -> float:
+        """In multiply-adds."""
+        return sum(block.cost_of_pass for block in blocks)
+
+    @property
+    def matrix(self) -> Any:
+        """The examples alone, as a matrix of SciPy or an array."""
+        X = self.X.to_scipy() if isinstance(self.X, Csr) else self.X
+        return X[self.row]
+
+    def check_curvature(self) -> None:
+        """Refuse what methods that add up ``C_i ||x_i||^2`` cannot."""
+        with np.errstate(over="ignore"):
+            if not np.isfinite((self.cap * self.norm).sum()):
+                raise ValueError("C times the squared norms of the rows overflows: scale the features down, or lower C")
+
+    @classmethod
+    def of(
+        cls,
+        problem: Formulation,
+        X: Any,
+        rows: _core.Rows,
+        norm: np.ndarray,
+        y: np.ndarray,
+        cap: np.ndarray,
+        row: np.ndarray,
+        directions: _core.Directions | None = None,
+    ) -> Examples:
+        """Examples from rows ``row`` of X with encoded classes ``y`` and caps ``cap`` (one of each a row)."""
+        cap = cap * problem.cap_scale
+        norm = norm[row]
+        learns = (norm > NEGLIGIBLE_NORM) & (cap > 0)
+        constant = problem.loss_of_zero_row * float(cap[(norm <= NEGLIGIBLE_NORM) & (cap > 0)].sum())
+        label = problem.lane_labels(y)
+        row, label, cap, norm = row[learns], label[learns], cap[learns], norm[learns]
+        held = held_back(directions, row, norm, cap, problem.n_parts)
+        return cls(X, rows, row, label, cap, norm, constant, held)
