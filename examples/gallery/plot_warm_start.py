@@ -2,9 +2,9 @@
 Warm starts along C
 ===================
 
-Duals are feasible at C' once they are multiplied by C'/C, so ``warm_start=True`` only has to scale them. This holds as
-long as X, y, their order, the formulation and the loss stay what they were. Every model on the way has its own
-certificate: where a fit started does not weaken what it proves.
+The duals of one C are feasible at a larger one, and the optimal weights change far less than C does: so
+``warm_start=True`` goes on from them. This holds as long as X, y, their order, the formulation and the loss stay what
+they were. Every model on the way has its own certificate: where a fit started does not weaken what it proves.
 """
 
 import matplotlib.pyplot as plt

@@ -152,13 +152,16 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         return weight
 
     def _scaled_duals(self, cap, encoded):
-        """The last fit's duals, if they are duals of this problem, scaled with C to be feasible."""
+        """The last fit's duals, if they are duals of this problem, made smaller where their caps are now smaller.
+
+        They do not grow with their caps: weights change far less than C does.
+        """
         duals = getattr(self, "dual_coef_", None)
         if duals is None or self._dual_problem != (self.formulation, self.loss, duals.shape):
             return None
         if duals.shape != (len(cap), self._n_lanes()) or not np.array_equal(self._dual_labels, encoded):
             return None
-        factor = np.divide(cap, self._dual_caps, out=np.zeros_like(cap), where=self._dual_caps > 0)
+        factor = np.minimum(np.divide(cap, self._dual_caps, out=np.zeros_like(cap), where=self._dual_caps > 0), 1.0)
         return self._feasible(sp.csr_array(duals.multiply(factor[:, None])))
 
     def _feasible(self, duals: sp.csr_array) -> sp.csr_array:
