@@ -5,12 +5,14 @@ The number is the whole process's: of fits that overlap in time, the first sets 
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 _lock = threading.Lock()
 _users = 0
@@ -24,7 +26,7 @@ def blas_threads(limit: int) -> Iterator[None]:
     with _lock:
         _users += 1
         if _users == 1:
-            _limits = threadpool_limits(limits=limit, user_api="blas")
+            _limits = _libraries("scipy.linalg" in sys.modules).limit(limits=limit)
     try:
         yield
     finally:
@@ -32,3 +34,9 @@ def blas_threads(limit: int) -> Iterator[None]:
             _users -= 1
             if _users == 0:
                 _limits.restore_original_limits()
+
+
+@lru_cache
+def _libraries(scipy_too: bool) -> ThreadpoolController:
+    """NumPy's BLAS and, once it is loaded, SciPy's; finding them takes longer than a small fit."""
+    return ThreadpoolController().select(user_api="blas")
