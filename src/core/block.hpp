@@ -28,6 +28,8 @@ public:
         std::vector<double> cap, std::vector<double> norm, bool pooled, std::uint64_t seed);
 
   Index n_examples() const { return static_cast<Index>(row_.size()); }
+  const Rows &rows() const { return rows_; }
+  Index row(Index example) const { return row_[static_cast<std::size_t>(example)]; } // of X
   const Problem &problem() const { return problem_; }
   bool pooled() const { return lists_ != nullptr; }
   double cost_of_pass() const { return cost_; } // in multiply-adds

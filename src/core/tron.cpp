@@ -13,6 +13,28 @@ constexpr double kShrink = 0.25, kHalve = 0.5, kGrow = 4; // sigma_1, sigma_2, s
 constexpr double kNoise = 1e-11;             // relative to P: smaller promises are judged by the gradient
 constexpr double kCostOfWeight = 4;          // of a phase over the weights, in multiply-adds an entry
 constexpr Index kTogether = 64;              // features whose weights the lanes go through before the next
+
+template <class Integer>
+void mark(const Block &block, std::vector<bool> &occurs) {
+  const auto *indptr = static_cast<const Integer *>(block.rows().indptr);
+  const auto *indices = static_cast<const Integer *>(block.rows().indices);
+  for (Index e = 0; e < block.n_examples(); ++e)
+    for (Integer k = indptr[block.row(e)]; k < indptr[block.row(e) + 1]; ++k)
+      occurs[static_cast<std::size_t>(indices[k])] = true;
+}
+
+// Rows of W that some example has a value for; the others stay zero.
+std::vector<Index> occurring(const Block &block, Index n_weights) {
+  const Rows &rows = block.rows();
+  std::vector<bool> occurs(static_cast<std::size_t>(n_weights), rows.layout == Layout::dense);
+  std::fill(occurs.begin() + rows.n_features, occurs.end(), true); // the intercept
+  if (rows.layout == Layout::csr32) mark<std::int32_t>(block, occurs);
+  if (rows.layout == Layout::csr64) mark<std::int64_t>(block, occurs);
+  std::vector<Index> found;
+  for (Index j = 0; j < n_weights; ++j)
+    if (occurs[static_cast<std::size_t>(j)]) found.push_back(j);
+  return found;
+}
 } // namespace
 
 Tron::Tron(Block &block, Weights &weights, double tolerance)
@@ -26,9 +48,12 @@ Tron::Tron(Block &block, Weights &weights, double tolerance)
   out_.resize(size);
   step_.resize(size);
   residual_.resize(size);
+  occurring_ = occurring(block_, n_weights_);
 }
 
-Index Tron::phase_size() const { return phase_ == Phase::pass ? block_.n_examples() : n_weights_; }
+Index Tron::phase_size() const {
+  return phase_ == Phase::pass ? block_.n_examples() : static_cast<Index>(occurring_.size());
+}
 
 double Tron::phase_cost() const {
   const double lanes = static_cast<double>(stride_);
@@ -70,47 +95,61 @@ void Tron::pass(Index begin, Index end) {
   for (std::size_t c = 0; c < live_.size(); ++c) live_[c].loss = loss[c];
 }
 
-// The work of the other phases on features [begin, end).
+// The work of the other phases on the features that occur, from the one at `begin` to the one before `end`.
 void Tron::update(Index begin, Index end) {
   double *const W = static_cast<double *>(weights_.data());
   for (std::size_t c = 0; c < live_.size(); ++c) {
     Lane &lane = live_[c];
-    double *w = W + begin * weights_.stride() + lane.lane;
-    const Index at = begin * stride_ + static_cast<Index>(c), count = (end - begin) * stride_;
-    double *query = query_.data() + at, *out = out_.data() + at, *step = step_.data() + at,
-           *residual = residual_.data() + at;
+    const Index across = stride_, at = static_cast<Index>(c);
+    double *const query = query_.data() + at, *const out = out_.data() + at, *const step = step_.data() + at,
+           *const residual = residual_.data() + at, *const w = W + lane.lane;
+    const auto each = [&](const auto &work) {
+      for (Index k = begin; k < end; ++k) work(occurring_[static_cast<std::size_t>(k)]);
+    };
     if (phase_ == Phase::sum) { // out <- H query, or -g at the query
       const double own = lane.evaluates ? -1 : 1;
-      for (Index j = 0; j < count; j += stride_) {
+      each([&](Index feature) {
+        const Index j = feature * across;
         out[j] += own * query[j];
         lane.query_response += query[j] * out[j];
         lane.squared_query += query[j] * query[j];
         lane.squared_response += out[j] * out[j];
         lane.largest_response = std::max(lane.largest_response, std::abs(out[j]));
-      }
+      });
     } else if (phase_ == Phase::move) {
       if (!lane.evaluates)
-        for (Index j = 0; j < count; j += stride_) {
+        each([&](Index feature) {
+          const Index j = feature * across;
           step[j] += lane.length * query[j];
           residual[j] -= lane.length * out[j];
           lane.next_residual += residual[j] * residual[j];
-        }
+        });
       else if (lane.accepted)
-        for (Index j = 0, i = 0; j < count; j += stride_, i += weights_.stride()) {
-          w[i] = query[j];
+        each([&](Index feature) {
+          const Index j = feature * across;
+          w[feature * weights_.stride()] = query[j];
           residual[j] = out[j];
           step[j] = 0;
-        }
+        });
       else
-        for (Index j = 0; j < count; j += stride_) step[j] *= lane.length;
+        each([&](Index feature) { step[feature * across] *= lane.length; });
     } else { // turn: the next query
       if (lane.evaluates)
-        for (Index j = 0, i = 0; j < count; j += stride_, i += weights_.stride()) query[j] = w[i] + step[j];
+        each([&](Index feature) {
+          query[feature * across] = w[feature * weights_.stride()] + step[feature * across];
+        });
       else
-        for (Index j = 0; j < count; j += stride_) query[j] = residual[j] + lane.length * query[j];
+        each([&](Index feature) {
+          const Index j = feature * across;
+          query[j] = residual[j] + lane.length * query[j];
+        });
     }
   }
-  if (phase_ == Phase::turn) std::fill(out_.begin() + begin * stride_, out_.begin() + end * stride_, 0.0);
+  if (phase_ == Phase::turn)
+    for (Index k = begin; k < end; ++k) {
+      double *const cleared = out_.data() + occurring_[static_cast<std::size_t>(k)] * stride_;
+      std::fill(cleared, cleared + stride_, 0.0);
+    }
 }
 
 void Tron::end_phase(std::vector<Record> &records) {

@@ -68,6 +68,7 @@ private:
   std::vector<Lane> live_, all_;
   Index n_weights_, stride_;
   std::vector<double> query_, out_, step_, residual_; // n_weights x stride
+  std::vector<Index> occurring_;                      // rows of W that the examples have values for
   Phase phase_ = Phase::pass;
   Index cursor_ = 0, visited_ = 0;
 };
