@@ -162,7 +162,7 @@ def _read_matrix(path: str, kind: str, n_features: int | None, zero_based: bool 
         return read_npz(path)
     from multimargin.data.svmlight import read_svmlight
 
-    X, y = read_svmlight(path, n_features=n_features, zero_based=zero_based)
+    X, y = read_svmlight(path, n_features=n_features, zero_based=zero_based, n_jobs=-1)
     return X, _whole_labels(y, path)
 
 
@@ -180,7 +180,7 @@ def _read_svmlight_and_base(
             source = _Content(path)  # a pipe cannot be read twice
     for base in tries:
         try:
-            X, y = read_svmlight_rows(source, n_features=n_features, zero_based=base)
+            X, y = read_svmlight_rows(source, n_features=n_features, zero_based=base, n_jobs=-1)
         except SvmlightFormatError:
             if base == tries[-1]:
                 raise

@@ -292,5 +292,7 @@ def add_machine_options(
             metavar="DIR",
             help="folder of those blocks: kept, and used again if it is there (default: a temporary one beside MODEL)",
         )
-    group.add_argument("--n-jobs", type=int, metavar="N", help="threads; -1 is all (default: 1)")
+    group.add_argument(
+        "--n-jobs", type=int, metavar="N", help="threads; -1 is all (default: 1; svmlight text is read by all)"
+    )
     group.add_argument("--seed", type=int, default=0, metavar="N", help="of all random choices (default: 0)")

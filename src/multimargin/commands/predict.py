@@ -161,7 +161,7 @@ def _read_whole(args: argparse.Namespace, terminal: Terminal, columns: Any, n_fe
     terminal.status(f"reading {args.data}", now=True)
     based: Any = {"auto": "auto", "yes": True, "no": False}[args.zero_based]
     try:
-        X, y = read_svmlight_rows(args.data, zero_based=based)
+        X, y = read_svmlight_rows(args.data, zero_based=based, n_jobs=-1)
     except ValueError as error:
         raise CommandError(str(error)) from None
     unknown = len(np.unique(X.indices[X.indices >= n_features]))
