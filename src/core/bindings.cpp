@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -25,11 +26,16 @@ template <class I> void check_csr(const I *indices, const I *indptr, Index n_row
       throw nb::value_error(("CSR indptr decreases at row " + std::to_string(i)).c_str());
   if (static_cast<Index>(indptr[n_rows]) > n_values)
     throw nb::value_error("CSR indptr reaches past the end of data and indices");
-  using Unsigned = std::make_unsigned_t<I>; // negative ones are large
-  Unsigned largest = 0;
-  for (Index t = 0; t < static_cast<Index>(indptr[n_rows]); ++t)
-    largest = std::max(largest, static_cast<Unsigned>(indices[t]));
-  if (indptr[n_rows] == 0 || static_cast<std::uint64_t>(largest) < static_cast<std::uint64_t>(n_features)) return;
+  // The sign of an index, or of its distance to the last one, in operations that every processor has for vectors.
+  using Unsigned = std::make_unsigned_t<I>;
+  constexpr Index most = std::numeric_limits<I>::max();
+  const auto last = static_cast<Unsigned>(std::min(n_features - 1, most));
+  Unsigned signs = 0;
+  for (Index t = 0; t < static_cast<Index>(indptr[n_rows]); ++t) {
+    const auto index = static_cast<Unsigned>(indices[t]);
+    signs |= index | (last - index);
+  }
+  if (signs <= static_cast<Unsigned>(most)) return;
   for (Index i = 0; i < n_rows; ++i) // which one?
     for (Index t = indptr[i]; t < static_cast<Index>(indptr[i + 1]); ++t)
       if (indices[t] < 0 || static_cast<Index>(indices[t]) >= n_features)
