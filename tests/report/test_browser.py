@@ -106,6 +106,7 @@ def show(browser):
     def opened(path, viewport=DESKTOP, scheme="light", **options):
         context = browser.new_context(viewport=viewport, color_scheme=scheme, **options)
         contexts.append(context)
+        context.set_default_timeout(300_000)  # milliseconds: for a busy machine, not for the page
         page = context.new_page()
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -126,8 +127,7 @@ def show(browser):
 def test_it_renders_within_the_screen(show, path, viewport, scheme):
     page = show(path, viewport, scheme)
     assert page.title() == page.locator("h1").inner_text()
-    for details in page.locator("details").all():
-        details.evaluate("element => { element.open = true }")
+    page.evaluate("document.querySelectorAll('details').forEach(element => { element.open = true })")
     assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
     wide = page.evaluate(
         """() => [...document.querySelectorAll("main *")].filter(element =>
