@@ -18,7 +18,8 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.svm import LinearSVC
 from worker import Worker, best_of
 
-from multimargin import LinearSVM, LinearSVMCV
+from multimargin import LinearSVM, LinearSVMCV, _core
+from multimargin.data.rows import as_rows
 
 CONTEST = Contest(run_ours, run_peer, memory_of_ours, PEERS)
 LOSSES = {"crammer_singer": ["hinge"], "weston_watkins": ["hinge"], "one_vs_rest": ["hinge", "squared_hinge"]}
@@ -136,6 +137,36 @@ def time_path(data: Data, n_threads: int, repeats: int) -> tuple[float, float, f
     return hardest, alone[hardest], seconds, search.C_, float(search.gaps_.max())
 
 
+def epochs(options: argparse.Namespace, report: Report) -> None:
+    """What an epoch costs, in units of one product of all rows with W in float32 by the core's own row kernel."""
+    report.heading("An epoch against one X @ W")
+    report.table("set", "formulation", "loss", "X @ W ms", "epochs", "epoch ms", "epoch / X @ W", "whole fit / X @ W")
+    for name in options.sets or ("news20", "mnist"):
+        with Worker(load, name, options.dtype, threads=1) as worker:
+            for formulation in options.formulations:
+                for loss in options.losses or ("hinge", "squared_hinge"):
+                    problem = Problem(formulation, loss, options.C[0] if len(options.C) == 1 else 1.0)
+                    product, done, seconds = worker.call(time_epoch, problem, options.repeats)
+                    each = seconds / done
+                    report.row(
+                        *(name, formulation, loss, 1e3 * product, done, 1e3 * each, each / product, seconds / product)
+                    )
+
+
+def time_epoch(data: Data, problem: Problem, repeats: int) -> tuple[float, float, float]:
+    """Seconds of a product, and epochs and seconds of a whole fit; for a worker."""
+    rows = as_rows(data.X, many_passes=True)
+    W = _core.Weights(data.X.shape[1], data.n_classes, True).array  # float32
+    W[:] = np.random.RandomState(0).standard_normal(W.shape)
+    out = np.empty((data.X.shape[0], data.n_classes))
+    product = seconds = np.inf
+    for _ in range(repeats):
+        product = min(product, best_of(3, lambda: rows.scores(W, out, 0)))
+        model = LinearSVM(*problem, fit_intercept=False)
+        seconds = min(seconds, best_of(1, lambda model=model: model.fit(data.X, data.y)))
+    return product, model.history_["active_rows"].sum() / len(data.y), seconds
+
+
 def small(options: argparse.Namespace, report: Report) -> None:
     """The bundled sets, as they are, with default parameters."""
     report.heading("Small sets, unscaled, default parameters")
@@ -192,6 +223,7 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     modes.add_argument("--predict", action="store_true", help="decision_function against LinearSVC's")
     modes.add_argument("--small", action="store_true", help="small sets with default parameters")
     modes.add_argument("--path", action="store_true", help="LinearSVMCV against one fit")
+    modes.add_argument("--epochs", action="store_true", help="an epoch against one product of all rows")
     modes.add_argument("--imports", action="store_true", help="what an import costs")
     modes.add_argument(
         "--threads",
@@ -215,7 +247,7 @@ def main() -> None:
     options = parsed()
     report = Report(options.output, PEERS.values())
     modes = [predict] * options.predict + [small] * options.small
-    modes += [imports] * options.imports + [path] * options.path
+    modes += [imports] * options.imports + [path] * options.path + [epochs] * options.epochs
     if options.threads == 0:
         modes.append(threads)
         options.threads = 1
