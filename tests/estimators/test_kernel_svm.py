@@ -951,7 +951,7 @@ def test_a_limit_after_a_warm_start_is_certified(formulation, n_jobs, tol):
     primal, dual = objectives(model, rbf_kernel(X, gamma=0.2), y, np.full(len(y), 3.0))
     assert model.primal_objective_ == pytest.approx(primal, rel=1e-5)
     assert model.dual_objective_ == pytest.approx(dual, rel=1e-5)
-    assert tol < model.dual_gap_ < 1  # that of the scaled duals, or less
+    assert tol < model.dual_gap_ < 1  # that of the last duals, or less
     model.set_params(max_iter=1000, working_set=None).fit(X, y)
     assert_same_optimum(model, KernelSVM(formulation, gamma=0.2, tol=tol, C=3.0).fit(X, y))
 
@@ -963,7 +963,7 @@ def test_machines_without_a_turn_are_what_they_were(n_jobs):
     before = model.dual_coef_.toarray()
     with pytest.warns(ConvergenceWarning, match="time_limit"):
         model.set_params(C=3.0, time_limit=1e-9).fit(X, y)
-    moved = np.abs(model.dual_coef_.toarray() - 3.0 * before).max(axis=0) > 1e-9
+    moved = np.abs(model.dual_coef_.toarray() - before).max(axis=0) > 1e-9
     assert moved.sum() <= n_jobs
     primal, dual = objectives(model, rbf_kernel(X, gamma=0.2), y, np.full(len(y), 3.0))
     assert model.primal_objective_ == pytest.approx(primal, rel=1e-5)

@@ -291,7 +291,7 @@ def test_second_fit_of_the_same_is_short(iris, formulation, loss, solver):
 @pytest.mark.parametrize("factor", [0.5, 1.5])
 @every_formulation
 @every_loss
-def test_next_c_starts_from_scaled_duals(formulation, loss, factor, solver):
+def test_next_c_starts_from_the_last_duals(formulation, loss, factor, solver):
     X, y = blobs(4)
     options = {"solver": solver, "tol": 1e-6, "max_iter": 10_000}
     cold = LinearSVM(formulation, loss, C=0.2 * factor, **options).fit(X, y)
