@@ -112,19 +112,20 @@ class StoredExamples:
         self.n, self.constant, self._cost = 0, 0.0, 0.0
         curvature, caps, norms, smallest, largest = 0.0, 0.0, 0.0, np.inf, 0.0
         reach = _Reach()
-        for block in range(len(stored.store)):
-            weighed = stored.weighed(block)
-            reach.add(weighed)
-            here = weighed.examples(problem)
-            self.n += here.n
-            self.constant += here.constant
-            if here.n:
-                smallest, largest = min(smallest, here.norm_range[0]), max(largest, here.norm_range[1])
-                curvature += here.n * here.mean_curvature
-                caps += float(here.cap.sum())
-                norms += float(here.norm.sum())
-                per_row = stored.store.entries[block].nonzeros / here.rows.n_rows or here.rows.n_features
-                self._cost += here.n * problem.lanes * per_row
+        with np.errstate(over="ignore", invalid="ignore"):  # reach.check() finds it
+            for block in range(len(stored.store)):
+                weighed = stored.weighed(block)
+                reach.add(weighed)
+                here = weighed.examples(problem)
+                self.n += here.n
+                self.constant += here.constant
+                if here.n:
+                    smallest, largest = min(smallest, here.norm_range[0]), max(largest, here.norm_range[1])
+                    curvature += here.n * here.mean_curvature
+                    caps += float(here.cap.sum())
+                    norms += float(here.norm.sum())
+                    per_row = stored.store.entries[block].nonzeros / here.rows.n_rows or here.rows.n_features
+                    self._cost += here.n * problem.lanes * per_row
         reach.check()
         self.norm_range = (smallest, largest)
         mean_norm = norms / max(self.n, 1)
