@@ -7,6 +7,7 @@ nothing behind them would ever be reached), and runs one.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import os
@@ -328,13 +329,13 @@ class CommandLine(Target):
         "train data.svm out.model --formulation one_vs_one --loss squared_hinge --probability",
         "train data.svm out.model -s 4 -e 0.1 -B 1 -w1 2",
         "train data.svm out.model --checkpoint out.checkpoint --holdout 0.3",
-        "train data.blocks out.model --memory-mb 100",
+        "train data.blocks out.model --memory-mb 99",
         "train data.svm -v 2",
         "predict data.svm data.model",
         "predict data.svm data.model out.txt --proba",
         "predict data.csv text.model --top 2",
         "predict data.svm liblinear.model",
-        "tune data.svm --quiet",
+        "tune data.svm --quiet -v 2 --C-range 1 1",
         "convert data.model out.liblinear --to liblinear",
         "convert data.svm out.blocks",
         "convert liblinear.model out.model",
@@ -357,6 +358,13 @@ class CommandLine(Target):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
+        import multimargin.commands.main as program
+        import multimargin.report.writing as writing
+
+        program.build_parser = functools.cache(program.build_parser)  # half of the time of a short command
+        # Matplotlib's pictures take a second each, and are not what is looked at: one of each name will do.
+        drawn, draw_one = {}, writing.svg
+        writing.svg = lambda draw, name, text: drawn.get(name) or drawn.setdefault(name, draw_one(draw, name, text))
         os.chdir(folder)
         write_svmlight("data.svm", X, Y)
         np.savez("data.npz", X=X, y=Y)

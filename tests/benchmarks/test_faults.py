@@ -49,3 +49,12 @@ def test_interrupts_at_random_moments():
 def test_many_threads_at_once():
     said = run("concurrency.py", "--number", 8, "--only-threads")
     assert "8 fits and predictions in 16 threads: 0 different from serial ones" in said
+
+
+@linux
+@pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
+def test_memory_that_cannot_be_had():
+    lines = run(
+        "allocations.py", "--most", 8, "--only", "2 threads", "kernel", "kernel one_vs_one", "svmlight"
+    ).splitlines()
+    assert lines[-1].endswith(" failing requests, 0 wrong") and int(lines[-1].split()[0]) >= 25

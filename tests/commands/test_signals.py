@@ -61,6 +61,10 @@ def test_full_outputs(model):
         done = program("predict", "rows.svm", "m", cwd=model, stdout=full, stderr=subprocess.PIPE)
         assert done.returncode == 1
         assert done.stderr == "multimargin: error: standard output: no space left on device; write elsewhere\n"
+        for words in (["--help"], ["train", "--help"], ["--version"]):
+            done = program(*words, cwd=model, stdout=full, stderr=subprocess.PIPE)
+            assert (done.returncode, done.stderr.count("\n")) == (1, 1) and "standard output: no space" in done.stderr
+        assert program("train", "--nonsense", cwd=model, stdout=subprocess.PIPE, stderr=full).returncode == 2
         unheard = program("train", "@iris", "n", "--max-iter", "1", cwd=model, stdout=subprocess.PIPE, stderr=full)
         assert unheard.returncode == 3 and "certificate" in unheard.stdout
     named = program("predict", "rows.svm", "m", "/dev/full", cwd=model)

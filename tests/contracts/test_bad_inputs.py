@@ -36,6 +36,7 @@ from multimargin.models import ModelFormatError
 
 X, y = load_iris(return_X_y=True)
 ROWS, LABELS = X[::5], y[::5]  # 30 rows, for what is trained before it goes wrong
+DAYS = np.arange("2024-01-01", "2024-01-31", dtype="datetime64[D]")
 MIXED = np.array([1, "a", 2] * 10, dtype=object)
 
 
@@ -157,6 +158,9 @@ OF_ROWS = [
     (lambda: fit(on=["one text", "another"], labels=[0, 1]), ValueError, "'one text'", "TfidfVectorizer"),
     (lambda: fit(on=[[10**400], [1]], labels=[0, 1]), ValueError, "in row 0, column 0", "scale the features down"),
     (lambda: fit(on="data.svm"), TypeError, "X must be an array", "'data.svm'", "read_svmlight(path)"),
+    (lambda: fit(on=DAYS[:, None]), ValueError, "X holds dates or durations (it is datetime64[D])", "make numbers"),
+    (lambda: kernel(on=frame(when=DAYS)), ValueError, "X holds dates or durations (column 'when' is", "such as days"),
+    (lambda: fit().predict(DAYS[:, None] - DAYS[0]), ValueError, "X holds dates or durations", "np.timedelta64"),
     (lambda: fit(on=ROWS * 1j), ValueError, "Complex data not supported"),
     (lambda: fit(on=[[1, 2], [3]], labels=[0, 1]), ValueError, "inhomogeneous shape"),
     (lambda: fit(on=ROWS * 1e200), ValueError, "squared norm of row 0 overflows: scale the features down"),

@@ -183,3 +183,16 @@ def test_keys_are_suspicious():
 )
 def test_suffixes(path, suffix):
     assert suffix_of(path) == suffix
+
+
+@pytest.mark.parametrize("unit", ["datetime64[ns]", "datetime64[s]", "timedelta64[s]"])
+def test_dates_are_no_numbers(tmp_path, unit):
+    path = tmp_path / "t.parquet"
+    moments = np.arange(4).astype(unit)
+    pandas.DataFrame({"when": moments, "x": [1.0, 2.0, 3.0, 4.0], "y": [0, 1, 0, 1]}).to_parquet(path)
+    with pytest.raises(TableError, match=r"column 'when' is of type .*64.*make numbers of it.*--drop when"):
+        read_training_table(path, "y", Wanted(numeric=("when",)))
+    with pytest.raises(TableError, match="column 'when' is of type"):
+        read_table(path, Columns(numeric=("when",)))
+    _, _, columns = read_training_table(path, "y", Wanted())
+    assert columns == Columns(numeric=("x",), categorical=("when",))

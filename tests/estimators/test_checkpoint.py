@@ -609,3 +609,19 @@ def test_duals_outside_of_their_caps_are_refused(blobs, tmp_path, Machine, formu
     write_container(path, CHECKPOINT, description, arrays | {name: arrays[name] * 1e6})
     with pytest.raises(CheckpointError, match="duals are outside of their bounds"):
         model.set_params(callbacks=None).fit(*blobs)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("tau", 0.0), ("tau", -1.0), ("tau", np.nan), ("tau", 1e308), ("smallest_tau", 1e300), ("stage_start", np.inf)],
+)
+def test_stages_that_newton_cannot_have_had_are_refused(blobs, tmp_path, name, value):
+    path = tmp_path / "state"
+    options = {"solver": "newton", "tol": 1e-12, "checkpoint": path}
+    with pytest.raises(KeyboardInterrupt):
+        LinearSVM("one_vs_rest", "squared_hinge", callbacks=[InterruptAt(2)], **options).fit(*blobs)
+    description, arrays = read_container(path, CHECKPOINT)
+    (kept,) = [key for key in arrays if key.endswith(f"algorithm.{name}")]
+    write_container(path, CHECKPOINT, description, arrays | {kept: np.full_like(arrays[kept], value)})
+    with pytest.raises(CheckpointError, match=r"tau|stage_start"):
+        LinearSVM("one_vs_rest", "squared_hinge", **options).fit(*blobs)

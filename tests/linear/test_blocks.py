@@ -146,6 +146,38 @@ def test_more_refusals(store, tmp_path):
         LinearSVM().fit(write_blocks(tmp_path / "huge", [(IRIS * 1e200, LABELS)]))
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1e-130, 1e149])
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+def test_what_float64_has_no_room_for_is_refused_as_in_memory(tmp_path, scale, layout):
+    rows = layout(np.where(np.arange(150)[:, None] < 75, scale, 0) * IRIS)
+    store = write_blocks(tmp_path / "scaled", [(rows[:75], LABELS[:75]), (rows[75:], LABELS[75:])])
+    model = LinearSVM(fit_intercept=False)
+    with pytest.raises(ValueError, match="scale the features") as in_memory:
+        model.fit(rows, LABELS)
+    with pytest.raises(ValueError, match="scale the features") as stored:
+        model.fit(store)
+    assert str(stored.value) == str(in_memory.value)
+
+
+def test_weights_that_overflow_or_vanish(tmp_path):
+    much = write_blocks(tmp_path / "much", [(IRIS, LABELS, np.full(150, 1e300))])
+    with pytest.raises(ValueError, match="block-000000: C times the weights must be finite, in row 0: lower C"):
+        LinearSVM(C=1e300).fit(much)
+    with pytest.raises(ValueError, match="may reach inf"):
+        LinearSVM(C=1e8).fit(much)
+    kept = np.where(np.arange(150) < 100, 1.0, 1e-301)
+    vanishing = write_blocks(tmp_path / "vanishing", [(IRIS, LABELS, kept)])
+    none = write_blocks(tmp_path / "none", [(IRIS, LABELS, np.where(kept < 1, 0.0, 1.0))])
+    one, other = (LinearSVM(tol=TOL).fit(store) for store in (vanishing, none))
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+
+
+def test_rows_without_features_have_no_range(tmp_path):
+    store = write_blocks(tmp_path / "zeros", [(np.zeros((4, 2)), [0, 1, 0, 1])])
+    model = LinearSVM(fit_intercept=False).fit(store)
+    assert model.converged_ and not model.coef_.any()
+
+
 def test_a_damaged_block_is_named(tmp_path):
     stored = write_blocks(tmp_path / "s", [(IRIS, LABELS)], block_mb=0.0015)
     file = stored.path / stored.entries[1].file

@@ -26,6 +26,11 @@ def test_both_ends_are_refused():
         check_range(cap, 0.5 * SMALLEST_NORM)
 
 
+def test_a_sum_of_caps_that_overflows_is_refused():
+    with pytest.raises(ValueError, match="may reach inf"):
+        LinearSVM(C=1e308).fit(X, y)
+
+
 def test_rows_that_are_negligible_beside_others_are_as_zero_rows():
     tiny, zero = (np.where(np.arange(len(y))[:, None] % 3 == 0, factor, 1.0) * X for factor in (1e-200, 0.0))
     ours, theirs = (LinearSVM(fit_intercept=False, tol=1e-6).fit(rows, y) for rows in (tiny, zero))

@@ -71,6 +71,11 @@ def _run(argv: list[str]) -> int:
         args = parser.parse_args(with_weights_in_words(argv))
     except SystemExit as end:
         return int(end.code or 0)
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # the help has nowhere to go
+        tell(f"multimargin: error: {_in_words(error)}")
+        return FAILED
     if args.command is None:
         parser.print_help(sys.stderr)
         return USAGE

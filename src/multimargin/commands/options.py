@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from multimargin.commands.errors import USAGE
 from multimargin.commands.liblinear_flags import Bias, Epsilon, SolverType
+from multimargin.commands.terminal import tell, written
 
 # As in multimargin.problems and multimargin.kernel, which load NumPy; a test compares them.
 FORMULATIONS = ("crammer_singer", "weston_watkins", "one_vs_rest", "one_vs_one", "dag")
@@ -40,8 +41,15 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **defaults | options)
 
     def error(self, message: str) -> NoReturn:
-        sys.stderr.write(f"multimargin: error: {' '.join(message.split())} (see {self.prog} --help)\n")
+        tell(f"multimargin: error: {' '.join(message.split())} (see {self.prog} --help)")
         raise SystemExit(USAGE)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Help and version; argparse would not say that they could not be written."""
+        if file is sys.stdout:
+            written(message, flush=True)
+        else:
+            tell(message, end="")
 
 
 class Layout(argparse.RawDescriptionHelpFormatter):

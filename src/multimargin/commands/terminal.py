@@ -45,8 +45,8 @@ class Terminal:
         lines = iter(lines)
         while some := "".join(islice(lines, _LINES)):
             self.clear()
-            _written(some, flush=False)
-        _written("", flush=True)
+            written(some, flush=False)
+        written("", flush=True)
 
     def summary(self, text: str) -> None:
         """A line about a result that went into a file; --quiet does without."""
@@ -94,7 +94,8 @@ def tell(text: str, end: str = "\n") -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
-def _written(text: str, *, flush: bool) -> None:
+def written(text: str, *, flush: bool) -> None:
+    """Write to stdout; an error says what is full."""
     try:
         sys.stdout.write(text)
         if flush:

@@ -91,6 +91,8 @@ def checked(X: Any, n_features: int | None = None) -> Any:
     if X.ndim != 2 or (n_features is not None and X.shape[1] != n_features):
         expected = "rows" if n_features is None else f"rows of {n_features} features"
         raise ValueError(f"X has the shape {X.shape}, but the model expects {expected}")
+    if X.dtype.kind in "Mmc":  # dates, durations and complex numbers would become numbers of some sort
+        raise ValueError(f"X must hold real numbers, got dtype {X.dtype}")
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
     if not np.isfinite(X.data if sparse else X).all():

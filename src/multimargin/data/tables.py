@@ -359,9 +359,13 @@ def _check_once(path, names: tuple[str, ...]) -> None:
             )
 
 
-def _is_numeric(pandas: Any, column: Any) -> bool:
+def _is_real(pandas: Any, column: Any) -> bool:
     types = pandas.api.types
-    return types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
+    return types.is_numeric_dtype(column) and not types.is_complex_dtype(column)
+
+
+def _is_numeric(pandas: Any, column: Any) -> bool:
+    return _is_real(pandas, column) and not pandas.api.types.is_bool_dtype(column)
 
 
 def _frame(pandas: Any, file: _File, raw: Any, columns: Columns, extra: tuple[str, ...]) -> Any:
@@ -379,6 +383,14 @@ def _frame(pandas: Any, file: _File, raw: Any, columns: Columns, extra: tuple[st
 
 
 def numbers_in(pandas: Any, path, column: Any, first_row: int = 0) -> np.ndarray:
+    """A column as numbers; what is none is refused, as are dates, which pandas would count in some unit."""
+    types = pandas.api.types
+    plain = types.is_object_dtype(column) or types.is_string_dtype(column)
+    if not (plain or isinstance(column.dtype, pandas.CategoricalDtype) or _is_real(pandas, column)):
+        raise TableError(
+            f"{path}: column {column.name!r} is of type {column.dtype}, not of numbers: make numbers of it (days since "
+            f"a day, say) before, or leave it out (--drop {shlex.quote(str(column.name))})"
+        )
     values = pandas.to_numeric(column, errors="coerce").astype("float64").to_numpy(dtype=np.float64, na_value=np.nan)
     bad = (np.isnan(values) & ~column.isna().to_numpy()) | np.isinf(values)
     if bad.any():

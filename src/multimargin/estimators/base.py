@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from multimargin.data.blocks import BlockStore
 from multimargin.data.rows import check_sparse
-from multimargin.estimators.bad_rows import check_labels, check_path, explained
+from multimargin.estimators.bad_rows import check_dates, check_labels, check_path, explained
 from multimargin.estimators.calibration import log_probabilities, probabilities
 from multimargin.estimators.callbacks import CallbackSupport, observed, with_callbacks
 from multimargin.estimators.identity import identity
@@ -127,6 +127,7 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
                 "LinearSVM takes one in fit, decision_function, predict and score"
             )
         check_path(X)
+        check_dates(X)
         if sp.issparse(X):
             check_sparse(X)
         options: dict[str, Any] = dict(

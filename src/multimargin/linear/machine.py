@@ -86,7 +86,7 @@ class Algorithm(Protocol):
     done: bool
     converged: bool
     # kept: tuple[str, ...], of an algorithm with checkpoints: its attributes, numbers and arrays, that start() does not
-    # set to what they were; beside weights, done and converged
+    # set to what they were; beside weights, done and converged. check_kept(), if it has that, refuses what cannot be
 
     def start(self, machine: Machine, *, warm: bool) -> None:
         """Before the first call of advance; warm: from the duals in the machine's blocks, which else are zero."""
@@ -283,6 +283,8 @@ class Machine:
         set_attributes(self, _COUNTED, state)
         check_counts(self, _COUNTED)
         set_attributes(self.algorithm, self._kept(), part(state, "algorithm"))
+        if hasattr(self.algorithm, "check_kept"):
+            self.algorithm.check_kept()
         self.algorithm.weights = self.trained_weights(bool(number(state, "single_precision")))
         self.algorithm.weights.set_state(part(state, "weights"))
         self.passes.set_state(part(state, "passes"))

@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from multimargin import _core
 from multimargin.linear.examples import Examples
 from multimargin.linear.machine import Machine, PassRecord, Settings
+from multimargin.linear.state import check_counts
 from multimargin.problems.range import SMALLEST_OBJECTIVE
 
 # tau falls as long as Newton's method solves the inner problems in a few steps. It starts at the scale of the
@@ -34,6 +35,7 @@ _TAU_RISES_BY = 30.0
 _INNER_STEPS = 15
 _ARMIJO = 1e-4
 _STALLED_STAGES = 5
+_TAU_RANGE = (1e-290, 1e290)  # in which it, its inverse and what it rises to are numbers
 
 
 class Newton:
@@ -77,6 +79,14 @@ class Newton:
         self.primal = 0.0
         self.stalled_stages = 0
         self.gap_at_stall = np.inf
+
+    def check_kept(self) -> None:
+        """Refuse attributes, restored from a checkpoint, that no stage can have had."""
+        check_counts(self, ("smallest_tau", "steps", "stalled_stages"))
+        if not (_TAU_RANGE[0] <= self.tau <= _TAU_RANGE[1] and self.smallest_tau <= self.tau):
+            raise ValueError("'tau' is out of its range")
+        if not np.isfinite(self.stage_start).all():
+            raise ValueError("'stage_start' must be finite")
 
     def advance(self, machine: Machine, max_epochs: float) -> list[PassRecord]:
         if machine.examples.n == 0:
@@ -135,7 +145,7 @@ class Newton:
         self.stage_start[:] = self.weights.array
         self.steps = 0
         self.smallest_tau *= 0.5
-        self.tau = max(self.tau * _TAU_FALLS_BY, self.smallest_tau)
+        self.tau = max(self.tau * _TAU_FALLS_BY, self.smallest_tau, _TAU_RANGE[0])
 
     def _evaluate(self, machine: Machine) -> tuple[float, np.ndarray, float]:
         """Phi, its gradient and the relative gap at W; the proposal is left in ``self.proposal``."""

@@ -13,21 +13,38 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from multimargin import _core
 from multimargin.data.atomic import failed_write
 from multimargin.data.blocks import BlockStore
-from multimargin.data.rows import as_rows
+from multimargin.data.rows import as_rows, has_features
 from multimargin.linear.directions import held_intercept
 from multimargin.linear.examples import Examples
 from multimargin.problems.formulations import Formulation
+from multimargin.problems.range import SMALLEST_C, check_reach
 
 # What a tour spends on a block in shrunk passes, in full ones. More would fit W to the block.
 _EFFORT = 0.5
 _ONE_PASS = 1e-9  # epochs: the core ends a call after the pass that exceeds them
+
+
+class Weighed(NamedTuple):
+    """The rows of a block: numbers of classes, squared norms, C_i."""
+
+    X: Any
+    rows: _core.Rows
+    norm: np.ndarray
+    y: np.ndarray
+    cap: np.ndarray
+
+    def examples(self, problem: Formulation) -> Examples:
+        """Those of them that a machine learns from."""
+        return Examples.of(
+            problem, self.X, self.rows, self.norm, self.y, self.cap, np.arange(len(self.y), dtype=np.int64)
+        )
 
 
 @dataclass
@@ -44,14 +61,41 @@ class StoredProblem:
 
     def examples(self, problem: Formulation, block: int) -> Examples:
         """The examples of a block, read from disk."""
+        return self.weighed(block).examples(problem)
+
+    def weighed(self, block: int) -> Weighed:
+        """All rows of a block, read from disk, with what they weigh."""
         X, y, weight = self.store.load(block)
         rows = as_rows(X, self.intercept, only_scored=True)  # columns were checked when the block was first read
         norm = rows.squared_norms()
         if not np.isfinite(norm).all():
             file, row = self.store.path / self.store.entries[block].file, int(np.isfinite(norm).argmin())
             raise ValueError(f"{file}: the squared norm of row {row} overflows: scale the features down")
-        cap = self.class_caps[y] if weight is None else self.class_caps[y] * weight
-        return Examples.of(problem, X, rows, norm, y, cap, np.arange(len(y), dtype=np.int64))
+        with np.errstate(over="ignore"):
+            cap = self.class_caps[y] if weight is None else self.class_caps[y] * weight
+        if not np.isfinite(cap).all():
+            file, row = self.store.path / self.store.entries[block].file, int(np.isfinite(cap).argmin())
+            raise ValueError(f"{file}: C times the weights must be finite, in row {row}: lower C or the weights")
+        return Weighed(X, rows, norm, y, np.where(cap < SMALLEST_C, 0.0, cap))
+
+
+class _Reach:
+    """What float64 must have room for (problems/range.py), found block by block."""
+
+    def __init__(self) -> None:
+        self.total = self.highest = self.largest = 0.0
+        self.has_features = False
+
+    def add(self, rows: Weighed) -> None:
+        with np.errstate(over="ignore"):
+            self.total += float(rows.cap.sum())
+        self.highest = max(self.highest, float(rows.cap.max(initial=0.0)))
+        self.largest = max(self.largest, float(rows.norm.max(initial=0.0)))
+        self.has_features = self.has_features or self.largest > 0 or has_features(rows.X)
+
+    def check(self) -> None:
+        if self.has_features:
+            check_reach(self.total, self.highest, self.largest)
 
 
 class StoredExamples:
@@ -67,17 +111,22 @@ class StoredExamples:
         self.n_weights = stored.n_weights
         self.n, self.constant, self._cost = 0, 0.0, 0.0
         curvature, caps, norms, smallest, largest = 0.0, 0.0, 0.0, np.inf, 0.0
-        for block in range(len(stored.store)):
-            here = stored.examples(problem, block)
-            self.n += here.n
-            self.constant += here.constant
-            if here.n:
-                smallest, largest = min(smallest, here.norm_range[0]), max(largest, here.norm_range[1])
-                curvature += here.n * here.mean_curvature
-                caps += float(here.cap.sum())
-                norms += float(here.norm.sum())
-                per_row = stored.store.entries[block].nonzeros / here.rows.n_rows or here.rows.n_features
-                self._cost += here.n * problem.lanes * per_row
+        reach = _Reach()
+        with np.errstate(over="ignore", invalid="ignore"):  # reach.check() finds it
+            for block in range(len(stored.store)):
+                weighed = stored.weighed(block)
+                reach.add(weighed)
+                here = weighed.examples(problem)
+                self.n += here.n
+                self.constant += here.constant
+                if here.n:
+                    smallest, largest = min(smallest, here.norm_range[0]), max(largest, here.norm_range[1])
+                    curvature += here.n * here.mean_curvature
+                    caps += float(here.cap.sum())
+                    norms += float(here.norm.sum())
+                    per_row = stored.store.entries[block].nonzeros / here.rows.n_rows or here.rows.n_features
+                    self._cost += here.n * problem.lanes * per_row
+        reach.check()
         self.norm_range = (smallest, largest)
         mean_norm = norms / max(self.n, 1)
         self.directions, less = held_intercept(stored.n_weights, stored.intercept, mean_norm, caps, problem.n_parts)

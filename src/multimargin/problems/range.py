@@ -20,17 +20,22 @@ SMALLEST_OBJECTIVE = float(np.finfo(np.float64).tiny)  # by which a gap is divid
 
 def check_range(cap: np.ndarray, largest: float, what: str = "||x_i||", scale: str = "scale the features") -> None:
     """Refuse caps and a largest squared norm (or kernel value) that are too much, or too little, together."""
-    reach = float(cap.sum()) * sqrt(largest) if largest < inf else inf
+    with np.errstate(over="ignore"):
+        total = float(cap.sum())
+    check_reach(total, float(cap.max(initial=0.0)), largest, what, scale)
+
+
+def check_reach(
+    total: float, highest: float, largest: float, what: str = "||x_i||", scale: str = "scale the features"
+) -> None:
+    """As :func:`check_range`, where the sum and the maximum of the caps is all that is known of them."""
+    reach = total * sqrt(largest) if largest < inf else inf
     if not (isfinite(reach) and reach <= LARGEST_REACH):
         raise ValueError(
             f"the sum of C_i {what} may reach {reach:.1g}, and float64 has room for {LARGEST_REACH:g} only: "
-            f"{scale} down, or lower C={_shown(cap)} or the weights"
+            f"{scale} down, or lower C={highest:.3g} or the weights"
         )
     if largest < SMALLEST_NORM:
         raise ValueError(
             f"the largest {what}^2 is {largest:.1g}, too small a number to learn from in float64: {scale} up"
         )
-
-
-def _shown(cap: np.ndarray) -> str:
-    return f"{float(cap.max(initial=0.0)):.3g}"
