@@ -23,13 +23,18 @@ from distributed import Client, Future
 from distributed.scheduler import KilledWorker
 
 from multimargin.dask import worker
-from multimargin.dask.presence import POLL, Presence
+from multimargin.dask.presence import FAILED, POLL, UNENDED, Presence
 from multimargin.distributed.collective import PeerLost
 from multimargin.distributed.rank import Job
 
 _PATIENCE = 45.0  # seconds for a block to come back, or for ranks to notice that another one is gone
 _REPLACEMENT = 10.0  # seconds that a worker may take to be started anew
 _MOST_LOSSES = 20  # in a row, without a call that succeeded
+_SOME_LOSSES = 3  # after which blocks that do not come back are taken for lost
+_NO_WAY_BACK = (
+    "a worker was lost, and its rows cannot be computed again, as they were sent to it and are in no graph; train from "
+    "files or from a collection that Dask can compute"
+)
 _LOST = (PeerLost, worker.RankGone, KilledWorker, CancelledError, OSError)
 
 
@@ -126,10 +131,7 @@ class Group:
             if not with_results:
                 return []
             try:
-                return [
-                    self.presence.result(future, holder=holder)
-                    for future, holder in zip(futures, addresses, strict=True)
-                ]
+                return self.presence.results(futures, needs=addresses)
             except (*_LOST, TimeoutError) as error:
                 raise WorkersLost from error
         # Ranks that are left hang up, or are on their way to a sum that will fail.
@@ -137,7 +139,7 @@ class Group:
         left = {future: address for future, address in zip(futures, addresses, strict=True) if address in present}
         self.presence.wait(list(left), needs=left.values(), seconds=_PATIENCE, past_failures=True)
         for future in futures:
-            failure = future.exception(timeout=1) if future.status == "error" else None
+            failure = future.exception() if future.status == "error" else None
             if failure is not None and not isinstance(failure, _LOST):
                 raise failure
         self.client.cancel(futures, force=True)
@@ -220,7 +222,7 @@ class Group:
         kept = {}
         for address, future in futures.items():
             with suppress(*_LOST, TimeoutError):
-                numbers = self.presence.result(future, holder=address, seconds=_REPLACEMENT)
+                (numbers,) = self.presence.results([future], needs=[address], seconds=_REPLACEMENT)
                 if numbers and set(numbers) <= set(self._numbers[address]):
                     kept[address] = numbers
         return kept
@@ -237,22 +239,21 @@ class Group:
     def _wait_for_blocks(self, futures: list[Future]) -> bool:
         """Whether blocks that were lost are computed again; False if workers were lost meanwhile."""
         begin, last = time.monotonic(), len(futures)
-        while pending := [future for future in futures if future.status == "pending"]:
+        while pending := [future for future in futures if future.status in UNENDED]:
             if len(pending) < last:
                 begin, last = time.monotonic(), len(pending)
             self.presence.wait(pending, seconds=POLL)
             if not self.presence.workers():
                 return False
             if time.monotonic() - begin > _PATIENCE and not self._computing():
-                break
+                raise RuntimeError(_NO_WAY_BACK)
         for future in futures:
             if future.status == "error" and isinstance(future.exception(), KilledWorker):
                 return False
-            if future.status != "finished":
-                raise RuntimeError(
-                    "a worker was lost, and its rows cannot be computed again, as they were sent to it and are in no "
-                    "graph; train from files or from a collection that Dask can compute"
-                ) from (future.exception() if future.status == "error" else None)
+            if future.status == "cancelled" and self._in_a_row <= _SOME_LOSSES:  # with the worker that held it
+                return False
+            if future.status in FAILED:
+                raise RuntimeError(_NO_WAY_BACK) from (future.exception() if future.status == "error" else None)
         return True
 
     def _computing(self) -> bool:
@@ -265,7 +266,7 @@ class Group:
             if not set(self._numbers.get(address, [])) & set(lost) or not self.client.who_has([future]).get(future.key):
                 continue
             try:
-                duals = self.presence.result(future, seconds=_REPLACEMENT)
+                (duals,) = self.presence.results([future], seconds=_REPLACEMENT)
                 found |= {number: dual for number, dual in duals.items() if number in lost}
             except (*_LOST, TimeoutError):
                 continue

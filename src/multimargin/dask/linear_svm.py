@@ -205,7 +205,7 @@ def _summaries(client: Client, prepared: list) -> list[Summary]:
     presence.wait(prepared)
     summaries = client.map(summary, prepared, pure=False)
     presence.wait(summaries)
-    return [presence.result(each) for each in summaries]
+    return presence.results(summaries)
 
 
 def _check_for_clusters(model: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import CancelledError
@@ -12,6 +13,8 @@ from distributed import Client, Future, wait
 
 PATIENCE = 45.0  # seconds without any worker
 POLL = 0.5
+UNENDED = ("pending", "lost")  # lost: it was there, and is computed again
+FAILED = ("error", "cancelled")
 
 
 class Presence:
@@ -51,11 +54,10 @@ class Presence:
         were over before, or a worker that they need was lost."""
         needs, begin = set(needs), time.monotonic()
         while True:
-            states = [future.status for future in futures]
-            if "pending" not in states or (set(states) - {"pending", "finished"} and not past_failures):
+            pending = [future for future in futures if future.status in UNENDED]
+            if not pending or (any(future.status in FAILED for future in futures) and not past_failures):
                 return True
             try:
-                pending = [future for future in futures if future.status == "pending"]
                 wait(pending, timeout=POLL, return_when="FIRST_COMPLETED")
             except CancelledError:
                 continue
@@ -65,13 +67,29 @@ class Presence:
             if time.monotonic() - begin > seconds:
                 return False
 
-    def result(self, future: Future, *, holder: str | None = None, seconds: float = inf) -> Any:
-        """A future's; TimeoutError when its holder is lost, or the seconds are over."""
-        begin, patience = time.monotonic(), POLL
-        while True:
+    def results(self, futures: list[Future], *, needs: Iterable[str] = (), seconds: float = inf) -> list[Any]:
+        """Of all futures; TimeoutError when a worker that they need is lost, or the seconds are over."""
+        # In a thread, for the client's own timeouts will not do: one that strikes cancels what the client fetches for
+        # others at that moment, and every later call finds it cancelled.
+        came: list[Any] = []
+        failed: list[BaseException] = []
+
+        def fetch() -> None:
             try:
-                return future.result(timeout=patience)
-            except TimeoutError:
-                there, patience = self.workers(), 2 * patience  # a large result is not to be begun again for ever
-                if time.monotonic() - begin > seconds or (holder is not None and holder not in there):
-                    raise
+                came.extend(self.client.gather(futures))
+            except BaseException as error:
+                failed.append(error)
+
+        needs, begin = set(needs), time.monotonic()
+        thread = threading.Thread(target=fetch, daemon=True, name="multimargin-gather")
+        thread.start()
+        while True:
+            thread.join(POLL)
+            if not thread.is_alive():
+                break
+            if not needs <= self.workers() or time.monotonic() - begin > seconds:
+                self.client.cancel(futures, force=True)  # ends the thread
+                raise TimeoutError("a worker with a result is lost")
+        if failed:
+            raise failed[0]
+        return came
