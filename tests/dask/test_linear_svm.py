@@ -17,7 +17,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 import multimargin
-from multimargin.dask import LinearSVM, group
+from multimargin.dask import LinearSVM, presence
 
 TOL = 0.05
 
@@ -150,7 +150,7 @@ def test_a_killed_worker_is_replaced(client):
 
 
 def test_no_worker_left_is_an_error_and_no_hang(monkeypatch):
-    monkeypatch.setattr(group, "_PATIENCE", 3.0)  # seconds, in the place of 45
+    monkeypatch.setattr(presence, "PATIENCE", 3.0)  # seconds, in the place of 45
     X, y = digits(200)
     with (
         LocalCluster(n_workers=0, processes=True, dashboard_address=":0", silence_logs=50) as cluster,

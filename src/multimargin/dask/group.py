@@ -19,17 +19,22 @@ from uuid import uuid4
 
 import numpy as np
 from dask.delayed import Delayed
-from distributed import Client, Future, wait
+from distributed import Client, Future
 from distributed.scheduler import KilledWorker
 
 from multimargin.dask import worker
+from multimargin.dask.presence import FAILED, POLL, UNENDED, Presence
 from multimargin.distributed.collective import PeerLost
 from multimargin.distributed.rank import Job
 
-_PATIENCE = 45.0  # seconds without any worker, or for a block to come back: a hang is worse than an error
+_PATIENCE = 45.0  # seconds for a block to come back, or for ranks to notice that another one is gone
 _REPLACEMENT = 10.0  # seconds that a worker may take to be started anew
-_POLL = 0.5
 _MOST_LOSSES = 20  # in a row, without a call that succeeded
+_SOME_LOSSES = 3  # after which blocks that do not come back are taken for lost
+_NO_WAY_BACK = (
+    "a worker was lost, and its rows cannot be computed again, as they were sent to it and are in no graph; train from "
+    "files or from a collection that Dask can compute"
+)
 _LOST = (PeerLost, worker.RankGone, KilledWorker, CancelledError, OSError)
 
 
@@ -42,6 +47,7 @@ class Group:
 
     def __init__(self, client: Client, job: Job, classes: np.ndarray, blocks: list[Delayed]):
         self.client, self.job, self.classes, self.blocks = client, job, classes, blocks
+        self.presence = Presence(client)
         self.training = uuid4().hex
         self.addresses: list[str] = []  # of the ranks' workers
         self.losses = 0
@@ -83,12 +89,13 @@ class Group:
         """Copies of all duals, each on another worker than its own."""
         try:
             futures = [self._submit(worker.duals, address) for address in self.addresses]
-            self._answers(futures, list(self.addresses), with_results=False)
+            self._answers(futures, self.addresses, with_results=False)
+            others = [*self.addresses[1:], self.addresses[0]]
+            copies = [self._submit(worker.keep, other, future) for other, future in zip(others, futures, strict=True)]
+            self._answers(copies, others, with_results=False)
         except WorkersLost:
             return  # the next call will see to it
-        if len(self.addresses) > 1:
-            self.client.replicate(futures, n=2)
-        self._copies = dict(zip(self.addresses, futures, strict=True))
+        self._copies = dict(zip(self.addresses, copies, strict=True))
 
     def count_bytes(self) -> int:
         """Bytes that all ranks have sent to each other, since the last loss."""
@@ -100,15 +107,12 @@ class Group:
     def close(self) -> None:
         """Take the ranks away."""
         self._copies = {}
-        with suppress(TimeoutError, OSError, CancelledError):  # workers that are gone have nothing to take away
-            present = self._present()
+        with suppress(RuntimeError, OSError):  # workers that are gone have nothing to take away
+            present = self.presence.workers()
             futures = [self._submit(worker.forget, address) for address in present]
-            wait(futures, timeout=5)
+            self.presence.wait(futures, needs=present, seconds=5, past_failures=True)
 
     # Calls
-
-    def _present(self) -> set[str]:
-        return set(self.client.nthreads())
 
     def _submit(self, function: Callable, address: str, *args: Any) -> Future:
         return self.client.submit(
@@ -122,25 +126,20 @@ class Group:
 
     def _answers(self, futures: list[Future], addresses: list[str], *, with_results: bool = True) -> list[Any]:
         """Results of all, or what went wrong: the caller's mistake before the loss of workers."""
-        pending, lost = list(futures), False
-        while pending and not lost:
+        there = self.presence.wait(futures, needs=addresses)
+        if there and all(future.status == "finished" for future in futures):
+            if not with_results:
+                return []
             try:
-                wait(pending, timeout=_POLL, return_when="FIRST_COMPLETED")
-            except TimeoutError:
-                lost = not set(addresses) <= self._present()
-            lost = lost or any(future.status in ("error", "lost", "cancelled") for future in pending)
-            pending = [future for future in pending if future.status == "pending"]
-        if not lost:
-            try:
-                return [future.result(timeout=_PATIENCE) for future in futures] if with_results else []
+                return self.presence.results(futures, needs=addresses)
             except (*_LOST, TimeoutError) as error:
                 raise WorkersLost from error
-        present = self._present()
-        left = [future for future, address in zip(futures, addresses, strict=True) if address in present]
-        with suppress(TimeoutError, CancelledError):
-            wait(left, timeout=_PATIENCE)  # ranks that hang up, or are on their way to a sum that will fail
+        # Ranks that are left hang up, or are on their way to a sum that will fail.
+        present = self.presence.workers()
+        left = {future: address for future, address in zip(futures, addresses, strict=True) if address in present}
+        self.presence.wait(list(left), needs=left.values(), seconds=_PATIENCE, past_failures=True)
         for future in futures:
-            failure = future.exception(timeout=1) if future.status == "error" else None
+            failure = future.exception() if future.status == "error" else None
             if failure is not None and not isinstance(failure, _LOST):
                 raise failure
         self.client.cancel(futures, force=True)
@@ -176,9 +175,9 @@ class Group:
             )
             for address, numbers in at.items()
         ]
-        self._answers(tasks, list(at))
-        for address, numbers in at.items():
+        for address, numbers in at.items():  # what they hold from now on, if they live to answer
             self._numbers[address] = sorted([*self._numbers.get(address, []), *numbers])
+        self._answers(tasks, list(at))
         self.addresses = sorted(self._numbers, key=lambda address: self._numbers[address][0])
 
     def _recover(self) -> None:
@@ -200,7 +199,7 @@ class Group:
         if not lost:
             self.addresses.sort(key=lambda address: self._numbers[address][0])
             return
-        idle = sorted(self._present() - set(kept)) or None
+        idle = sorted(self.presence.workers() - set(kept)) or None
         futures = self.client.compute(
             [self.blocks[number] for number in lost], workers=idle, allow_other_workers=True, retries=2
         )
@@ -214,53 +213,47 @@ class Group:
             self._recover()
 
     def _survivors(self) -> dict[str, list[int]]:
-        """Blocks of the ranks that are still there, by address."""
-        futures = {address: self._submit(worker.holds, address) for address in sorted(self._present())}
+        """Blocks of the ranks that are still there, by address. A rank that was given up although it was but slow has
+        blocks that another one holds by now: it does not count."""
+        present = self.presence.workers()
+        futures = {
+            address: self._submit(worker.holds, address) for address in sorted(self._numbers) if address in present
+        }
         kept = {}
         for address, future in futures.items():
-            try:
-                if numbers := future.result(timeout=_REPLACEMENT):
+            with suppress(*_LOST, TimeoutError):
+                (numbers,) = self.presence.results([future], needs=[address], seconds=_REPLACEMENT)
+                if numbers and set(numbers) <= set(self._numbers[address]):
                     kept[address] = numbers
-            except (*_LOST, TimeoutError):
-                continue
         return kept
 
     def _await_workers(self, wanted: int) -> None:
         """Wait a little for as many as there were, and longer for one."""
         begin = time.monotonic()
         while True:
-            present, waited = len(self._present()), time.monotonic() - begin
-            if present >= wanted or (present and waited > _REPLACEMENT):
+            present = len(self.presence.workers())
+            if present >= wanted or (present and time.monotonic() - begin > _REPLACEMENT):
                 return
-            if waited > _PATIENCE:
-                raise RuntimeError(
-                    f"all workers are lost, and none came back within {_PATIENCE:g} s: there is nothing left to train "
-                    "on"
-                )
-            time.sleep(_POLL)
+            time.sleep(POLL)
 
     def _wait_for_blocks(self, futures: list[Future]) -> bool:
         """Whether blocks that were lost are computed again; False if workers were lost meanwhile."""
-        begin = time.monotonic()
-        while pending := [future for future in futures if future.status == "pending"]:
-            try:
-                wait(pending, timeout=_POLL, return_when="FIRST_COMPLETED")
-                begin = time.monotonic()
-            except TimeoutError:
-                if not self._present():
-                    return False
-            except CancelledError:
-                break
+        begin, last = time.monotonic(), len(futures)
+        while pending := [future for future in futures if future.status in UNENDED]:
+            if len(pending) < last:
+                begin, last = time.monotonic(), len(pending)
+            self.presence.wait(pending, seconds=POLL)
+            if not self.presence.workers():
+                return False
             if time.monotonic() - begin > _PATIENCE and not self._computing():
-                break
+                raise RuntimeError(_NO_WAY_BACK)
         for future in futures:
             if future.status == "error" and isinstance(future.exception(), KilledWorker):
                 return False
-            if future.status != "finished":
-                raise RuntimeError(
-                    "a worker was lost, and its rows cannot be computed again, as they were sent to it and are in no "
-                    "graph; train from files or from a collection that Dask can compute"
-                ) from (future.exception() if future.status == "error" else None)
+            if future.status == "cancelled" and self._in_a_row <= _SOME_LOSSES:  # with the worker that held it
+                return False
+            if future.status in FAILED:
+                raise RuntimeError(_NO_WAY_BACK) from (future.exception() if future.status == "error" else None)
         return True
 
     def _computing(self) -> bool:
@@ -273,9 +266,8 @@ class Group:
             if not set(self._numbers.get(address, [])) & set(lost) or not self.client.who_has([future]).get(future.key):
                 continue
             try:
-                found |= {
-                    number: dual for number, dual in future.result(timeout=_REPLACEMENT).items() if number in lost
-                }
+                (duals,) = self.presence.results([future], seconds=_REPLACEMENT)
+                found |= {number: dual for number, dual in duals.items() if number in lost}
             except (*_LOST, TimeoutError):
                 continue
         return found

@@ -7,9 +7,10 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from dask import compute, delayed
-from distributed import Client, get_client, wait
+from distributed import Client, get_client
 
 from multimargin.dask.collections import blocks_of, feature_names, is_distributed, row_blocks
+from multimargin.dask.presence import Presence
 from multimargin.dask.training import ClusterRequest, train_on_cluster
 from multimargin.dask.worker import Summary, summary
 from multimargin.distributed.rank import Job
@@ -200,8 +201,11 @@ def _client() -> Client:
 
 def _summaries(client: Client, prepared: list) -> list[Summary]:
     """What blocks are; their errors are raised here."""
-    wait(prepared)
-    return client.gather(client.map(summary, prepared, pure=False))
+    presence = Presence(client)
+    presence.wait(prepared)
+    summaries = client.map(summary, prepared, pure=False)
+    presence.wait(summaries)
+    return presence.results(summaries)
 
 
 def _check_for_clusters(model: Any) -> None:

@@ -145,6 +145,11 @@ def duals(training: str) -> dict[int, Any]:
     return _rank(training).duals()
 
 
+def keep(training: str, duals: dict[int, Any]) -> dict[int, Any]:
+    """Another worker's duals."""
+    return duals
+
+
 def bytes_sent(training: str) -> int:
     """By this rank, since it joined."""
     collective = _rank(training).collective
