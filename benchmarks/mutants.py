@@ -14,9 +14,9 @@ Left out by rule, because no test should care:
 
     type hints, docstrings, overloads and ``if TYPE_CHECKING``     nothing runs
     ``__all__`` and ``__slots__``                                  names
-    what is inside ``raise ...(...)`` or a warning                 the words of a message; leaving out the whole is a mutant
+    what is inside ``raise ...(...)`` or a warning                 words of a message; leaving out the whole is a mutant
     f-strings                                                      words, too
-    constants of SPEED_ONLY, and expressions with one of them      slices, chunks, the faster way: results are the same, by design
+    constants of SPEED_ONLY, and expressions with one of them      slices, chunks, the faster way: the same result
     constants and keywords of LOOKS                                widths of lines and sizes of letters in pictures
 """
 
@@ -55,20 +55,23 @@ ARITHMETIC = {
     ast.RShift: (">>", "<<"),
 }
 # How much is done at a time, how often something is looked at, and where one way becomes faster than another.
-SPEED_ONLY = frozenset(
-    """BUDGET PART_BYTES SLAB_BYTES _BUDGET _CERTIFY_EVERY _CHUNK _CHUNK_SCORES _COST _COST_OF_A_NUMBER _CURVATURE_SHARE
-    _DUAL_BYTES _EFFORT _EXAMPLES_OF_BATCH _EXAMPLES_OF_SMALL _EXPECTED_LANES _FEW_NONZEROS _FIRST_ROUNDS _IDLE
-    _INNER_STEPS _KAPPA _LARGE _LARGE_WEIGHTS _LEAST_RATIO _LEAST_SECONDS _LEVEL _LINES _LITTLE_WORK _MANY_ZEROS
-    _MOST_ROUNDS _NEWTON_FEATURES _NEWTON_SIZE _NEWTON_SIZE_OF_MANY _NEWTON_WORK _NONZEROS_PER_WEIGHT _OF_LOSS _PATIENCE
-    _PLAIN_EVERY _PROMISING _REFRESH _REST_SHARE _ROUNDS_TO_HALVE _ROWS_OF_A_CALL _SHARE _SHORT_WORK _SHRUNK_EFFORT
-    _SHRUNK_EFFORT_ACCELERATED _SLAB _SLAB_BYTES _SLAB_ROWS _SPARSE_COEF _SPARSE_COST _STRENGTH _TABLE_ROWS _TAU_FALLS_BY
-    _TAU_RISES_BY _TIGHTER _TOLERANCE_OF_LANES _TWO_MODELS _VALUES_AT_ONCE _VARIANCE_BYTES _WRITTEN_ENTRIES""".split()
+_SPEED_ONLY = (
+    "BUDGET PART_BYTES SLAB_BYTES _BUDGET _CERTIFY_EVERY _CHUNK _CHUNK_SCORES _COST _COST_OF_A_NUMBER "
+    "_CURVATURE_SHARE _DUAL_BYTES _EFFORT _EXAMPLES_OF_BATCH _EXAMPLES_OF_SMALL _EXPECTED_LANES _FEW_NONZEROS "
+    "_FIRST_ROUNDS _IDLE _INNER_STEPS _KAPPA _LARGE _LARGE_WEIGHTS _LEAST_RATIO _LEAST_SECONDS _LEVEL _LINES "
+    "_LITTLE_WORK _MANY_ZEROS _MOST_ROUNDS _NEWTON_FEATURES _NEWTON_SIZE _NEWTON_SIZE_OF_MANY _NEWTON_WORK "
+    "_NONZEROS_PER_WEIGHT _OF_LOSS _PATIENCE _PLAIN_EVERY _PROMISING _REFRESH _REST_SHARE _ROUNDS_TO_HALVE "
+    "_ROWS_OF_A_CALL _SHARE _SHORT_WORK _SHRUNK_EFFORT _SHRUNK_EFFORT_ACCELERATED _SLAB _SLAB_BYTES _SLAB_ROWS "
+    "_SPARSE_COEF _SPARSE_COST _STRENGTH _TABLE_ROWS _TAU_FALLS_BY _TAU_RISES_BY _TIGHTER _TOLERANCE_OF_LANES "
+    "_TWO_MODELS _VALUES_AT_ONCE _VARIANCE_BYTES _WRITTEN_ENTRIES "
 )
+SPEED_ONLY = frozenset(_SPEED_ONLY.split())
 # How pictures look: names of constants and of keywords.
-LOOKS = frozenset(
-    """_DOTS _INCHES _INCHES_OF_PAIR _MOST_POINTS _STYLE alpha figsize fontsize framealpha labelpad length linewidth
-    markersize nbins pad padding zorder""".split()
+_LOOKS = (
+    "_DOTS _INCHES _INCHES_OF_PAIR _MOST_POINTS _STYLE alpha figsize fontsize framealpha labelpad length "
+    "linewidth markersize nbins pad padding zorder "
 )
+LOOKS = frozenset(_LOOKS.split())
 
 
 @dataclass(frozen=True, order=True)
@@ -308,7 +311,7 @@ CPP_STATEMENT = re.compile(r"^ *((?:store\(.*\)|[\w\]\[.+]+ [-+]?= [^;]*|break|[
 
 
 def cpp_mutants(path: str, source: bytes) -> list[Mutant]:
-    """All mutants of a header; comments, directives and ``template <...>`` are left alone. Whether one compiles is not asked."""
+    """All mutants of a header, of which some do not compile; comments, directives and templates are left alone."""
     text = source.decode()
     assert text.isascii()
     blank = re.compile(r"//[^\n]*|^#[^\n]*|template <[^>]*>|static constexpr[^\n]*|[A-Za-z_]\w*<[\w:]+>", re.MULTILINE)
@@ -340,6 +343,6 @@ def cpp_mutants(path: str, source: bytes) -> list[Mutant]:
     return told_apart(found)
 
 
-def all_python_mutants(package: Path, folders: list[str]) -> list[Mutant]:
+def all_python_mutants(package: Path, folders: Iterable[str]) -> list[Mutant]:
     files = sorted(file for folder in folders for file in (package / folder).glob("**/*.py"))
     return [m for file in files for m in python_mutants(file.relative_to(package).as_posix(), file.read_bytes())]

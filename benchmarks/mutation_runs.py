@@ -7,6 +7,7 @@ module may have been changed.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -41,7 +42,7 @@ def prepare(copy: Path, root: Path) -> None:
 
 
 def in_child(work: Callable[[], int], seconds: float, log: Path) -> str:
-    """Do ``work`` in a forked child: "0", "1", ..: its code; "signal N"; "time" if it took too much of the processor."""
+    """Do ``work`` in a forked child: "0", "1", ..: its code; "signal N"; "time" if it took too much of it."""
     child = os.fork()
     if child == 0:
         code = 70
@@ -71,10 +72,8 @@ def in_child(work: Callable[[], int], seconds: float, log: Path) -> str:
             return "time"
         time.sleep(0.01)
     # What the tests left behind goes with them.
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         return "time" if number in (signal.SIGXCPU, signal.SIGKILL) else f"signal {number}"

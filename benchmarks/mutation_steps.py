@@ -1,7 +1,7 @@
 """Mutants of the core's steps: all of a sample compiled into one library, which the environment chooses from.
 
 To compile the hot loops takes a minute or more, so not every mutant gets a library. In a copy of the sources a policy,
-say CrammerSinger, becomes a table: the policy as it is, each mutant in a namespace of its own, and a policy of the old name
+say CrammerSinger, becomes a table: the policy as it is, each mutant in a namespace of its own, and one of the old name
 whose functions ask MULTIMARGIN_MUTANT which of them to call. The others are compiled as ever, without optimisation.
 """
 
@@ -184,7 +184,7 @@ def run_steps(args: argparse.Namespace, results: Any, skipped: set[str]) -> None
     every = dict(enumerate(all_step_mutants(), 1))
     numbers = {mutant: number for number, (_, mutant) in every.items()}
     # Some do not compile: more are drawn than asked for.
-    drawn = draw(list(numbers), args.count + args.count // 4, args.seed, lambda mutant: mutant.name not in skipped)
+    drawn = draw(list(numbers), args.count + args.count // 4, args.seed, lambda _: True)
     kept = build(args.work, {numbers[mutant]: every[numbers[mutant]] for mutant in drawn})
     sample = [mutant for mutant in drawn if numbers[mutant] in kept][: args.count]
     print(f"{len(every)} mutants, a sample of {len(sample)}", flush=True)
@@ -196,6 +196,9 @@ def run_steps(args: argparse.Namespace, results: Any, skipped: set[str]) -> None
     log = args.work / "steps.log"
     for mutant in sample:
         if (mutant.name, args.seed) in known:
+            continue
+        if mutant.name in skipped:
+            results.add(name=mutant.name, layer=mutant.path, seed=args.seed, line=mutant.line, killed=False)
             continue
         number = numbers[mutant]
         os.environ["MULTIMARGIN_MUTANT"] = str(number)
