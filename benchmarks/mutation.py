@@ -44,7 +44,7 @@ LAYERS = (
 )  # fmt: skip
 # Tests that see no line of the package, or see all of it, slowly.
 NOT_ASKED = ("tests/core/", "tests/dask/", "tests/spark/", "tests/benchmarks/", "tests/report/test_browser.py")
-MOST_TESTS = 250
+MOST_TESTS, MOST_FILES = 250, 4  # of a mutant: to collect tests takes time, too
 
 
 class Covering:
@@ -78,6 +78,7 @@ class Covering:
         layer = f"tests/{mutant.path.split('/')[0]}/"
         stem = Path(mutant.path).stem
         chosen: list[str] = []
+        files: set[str] = set()
         total = 0.0
         order = sorted(
             of_file.get(line, ()),
@@ -87,6 +88,10 @@ class Covering:
         for test in sorted(order, key=lambda t: self.seconds[t] > 1):
             if chosen and (total + self.seconds[test] > budget or len(chosen) == MOST_TESTS):
                 break
+            files.add(test.split("::")[0])
+            if len(files) > MOST_FILES:
+                files.remove(test.split("::")[0])
+                continue
             chosen.append(test)
             total += self.seconds[test]
         return chosen
@@ -100,6 +105,13 @@ class Covering:
             if file.startswith(layer) and file in self.files_of[mutant.path]
             for test in tests
         ]
+
+
+def in_two(tests: list[str]) -> list[list[str]]:
+    """Some of two files first, which are quickly collected and mostly enough; then the others."""
+    files = list(dict.fromkeys(test.split("::")[0] for test in tests))[:2]
+    first = [test for test in tests if test.split("::")[0] in files][:20]
+    return [part for part in (first, [test for test in tests if test not in set(first)]) if part]
 
 
 def equivalents() -> set[str]:
@@ -163,13 +175,13 @@ def python(args: argparse.Namespace) -> None:
     copy = make_copy(args.work, "python-copy")
     package = copy / "multimargin"
     covering = Covering(args.work / "lines")
-    mutants = all_python_mutants(package, LAYERS)
+    mutants = all_python_mutants(package, args.layers)
     results = Results(args.work / "python.jsonl")
     known, skipped = {(r["name"], r["seed"]) for r in results.found}, equivalents()
     sample = draw(mutants, args.count, args.seed, lambda m: is_python(m.apply((package / m.path).read_bytes())))
     print(f"{len(mutants)} mutants, a sample of {args.count}", flush=True)
     prepare(copy, ROOT)
-    for mutant in sample:
+    for number, mutant in enumerate(sample, 1):
         if (mutant.name, args.seed) in known:
             continue
         if mutant.name in skipped:
@@ -178,28 +190,34 @@ def python(args: argparse.Namespace) -> None:
             )
             continue
         file = package / mutant.path
-        source = file.read_bytes()
+        source, as_it_was = file.read_bytes(), file.stat().st_mtime
         tests = covering.tests(mutant, args.budget)
         seconds = 10 + 4 * sum(covering.seconds[test] for test in tests)
         began = time.process_time()
         try:
             file.write_bytes(mutant.apply(source))
+            os.utime(file, (number, number))  # a time of its own: compiled files are known by it
             log = args.work / "python.log"
-            outcome = in_child(lambda: run_tests(["-x", *tests]), seconds, log) if tests else "5"  # noqa: B023
+            outcome = "5"
+            for part in in_two(tests):
+                outcome = in_child(lambda: run_tests(["-x", *part]), seconds, log)  # noqa: B023
+                if outcome != "0":
+                    break
             more = covering.more_tests(mutant) if outcome in ("0", "5") else []
             if more:
                 outcome = in_child(lambda: run_tests(["-x", *more]), 30, log)  # noqa: B023
                 outcome = "0" if outcome == "time" else outcome  # slow, or a hang: not a proof
         finally:
             file.write_bytes(source)
+            os.utime(file, (as_it_was, as_it_was))
         killed = outcome not in ("0", "5")
         failed = (
             re.search(r"^(?:FAILED|ERROR) (\S+)", log.read_text(errors="replace"), re.MULTILINE) if killed else None
         )
         results.add(
             name=mutant.name, layer=mutant.path.split("/")[0], seed=args.seed, line=mutant.line,
-            operator=mutant.operator, killed=killed, outcome=outcome, tests=len(tests), more=len(more), by=failed[1] if failed else "",
-            seconds=round(time.process_time() - began, 2),
+            operator=mutant.operator, killed=killed, outcome=outcome, tests=len(tests), more=len(more),
+            by=failed[1] if failed else "", seconds=round(time.process_time() - began, 2),
         )  # fmt: skip
         print(
             "killed  " if killed else "SURVIVED",
@@ -250,6 +268,7 @@ def main() -> None:
     parser.add_argument(
         "--budget", type=float, default=15, help="seconds of the tests of a file (lines) or of a mutant"
     )
+    parser.add_argument("--layers", nargs="+", choices=LAYERS, default=LAYERS)
     parser.add_argument("--only", nargs="*", help="lines: these files, again")
     args = parser.parse_args()
     args.work = args.work.resolve()

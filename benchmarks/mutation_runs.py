@@ -34,11 +34,14 @@ def prepare(copy: Path, root: Path) -> None:
     """Import what is slow, and make the package be that of ``copy``, also for programs that tests start."""
     for name in SLOW.split():
         importlib.import_module(name)
+    from hypothesis import Phase, settings
+
+    # A failure is enough: nobody reads the smallest one.
+    settings.register_profile("mutation", phases=[Phase.explicit, Phase.generate], report_multiple_bugs=False)
+    settings.load_profile("mutation")
     os.chdir(root)
     sys.path[:0] = [str(copy), str(root)]
     os.environ["PYTHONPATH"] = os.pathsep.join([str(copy), str(root)])
-    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # a module is changed twice a second: times of files cannot tell
-    sys.dont_write_bytecode = True
 
 
 def in_child(work: Callable[[], int], seconds: float, log: Path) -> str:
@@ -81,7 +84,8 @@ def in_child(work: Callable[[], int], seconds: float, log: Path) -> str:
 
 
 def run_tests(words: list[str], *plugins: Any) -> int:
-    quiet = ["-p", "no:cacheprovider", "-p", "no:xdist", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    quiet = ["--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    quiet += ["-W", "ignore:mypy_extensions:DeprecationWarning"]  # of what hypothesis imports when a test fails
     return int(pytest.main([*words, *quiet], plugins=list(plugins)))
 
 
