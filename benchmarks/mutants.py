@@ -182,8 +182,9 @@ class PythonMutants(ast.NodeVisitor):
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
         if isinstance(node.op, ast.Not | ast.USub):
-            operator = "logic" if isinstance(node.op, ast.Not) else "arithmetic"
-            self.add(operator, self.start(node), self.start(node.operand), "")
+            word, operator = (b"not ", "logic") if isinstance(node.op, ast.Not) else (b"-", "arithmetic")
+            if self.source[self.start(node) :].startswith(word):
+                self.add(operator, self.start(node), self.start(node) + len(word), "")
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:

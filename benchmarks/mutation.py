@@ -203,9 +203,9 @@ def python(args: argparse.Namespace) -> None:
                 outcome = in_child(lambda: run_tests(["-x", *part]), seconds, log)  # noqa: B023
                 if outcome != "0":
                     break
-            more = covering.more_tests(mutant) if outcome in ("0", "5") else []
+            more = covering.more_tests(mutant) if outcome in ("0", "5") and args.more else []
             if more:
-                outcome = in_child(lambda: run_tests(["-x", *more]), 30, log)  # noqa: B023
+                outcome = in_child(lambda: run_tests(["-x", *more]), args.more, log)  # noqa: B023
                 outcome = "0" if outcome == "time" else outcome  # slow, or a hang: not a proof
         finally:
             file.write_bytes(source)
@@ -269,6 +269,7 @@ def main() -> None:
         "--budget", type=float, default=15, help="seconds of the tests of a file (lines) or of a mutant"
     )
     parser.add_argument("--layers", nargs="+", choices=LAYERS, default=LAYERS)
+    parser.add_argument("--more", type=float, default=30, help="seconds for tests whose lines are not known")
     parser.add_argument("--only", nargs="*", help="lines: these files, again")
     args = parser.parse_args()
     args.work = args.work.resolve()
