@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from multimargin import _core
-from tests.oracles import Problem, dual_objective, dual_terms, duals_of, losses, optimum, primal_objective, run
+from tests.oracles import Problem, dual_objective, dual_terms, duals_of, losses, optimum, primal_objective, run, signs
 
 LAYOUTS = [
     ("crammer_singer", False),
@@ -122,6 +122,34 @@ def test_full_and_shrunk_passes_alternate(policy, pooled, squared):
     assert any(not r.full and r.visited < len(problem.X) for r in records)
     _, plain = run(problem.block(pooled=pooled), problem.weights(), max_epochs=5.0)
     assert [(r.full, r.visited) for r in plain] == [(True, len(problem.X))] * 5
+
+
+def between_bounds(problem, a, e):
+    """Whether a dual of the example is not at a bound, so that it goes on moving with its scores."""
+    y, cap = problem.label[e], np.inf if problem.squared else problem.cap[e]
+    alpha = np.abs(a[e]) if problem.policy == "one_vs_rest" else np.delete(-a[e], y)
+    if problem.policy == "crammer_singer":  # the others share one bound: only one of them alone can be at it
+        return np.count_nonzero(alpha) > 1 or 0 < alpha.max() < cap
+    return bool(np.any((alpha > 0) & (alpha < cap)))
+
+
+@pytest.mark.parametrize(
+    ("policy", "pooled", "lanes"), [*((*layout, 4) for layout in LAYOUTS), ("one_vs_rest", False, 1)]
+)
+@every_loss
+def test_shrunk_passes_visit_the_examples_with_a_dual_between_its_bounds(policy, pooled, lanes, squared):
+    rng = np.random.default_rng(3)
+    n = 90
+    label = np.arange(n) % lanes if lanes > 1 else np.arange(n) % 2 - 1
+    # Rows that have nothing in common: a step for one of them changes no score of another.
+    problem = Problem(policy, squared, lanes, np.eye(n), label, rng.choice([0.05, 0.5, 3.0], size=n))
+    block, weights = problem.block(pooled=pooled), problem.weights()
+    weights.array[:, :lanes] = rng.normal(scale=2, size=(n, lanes))
+    weights.array[:10, :lanes] = [1.5 * signs(y, lanes) for y in label[:10]]  # these have no loss
+    _, (full, shrunk) = run(block, weights, max_epochs=1.0 + 1e-9, shrinking=True)
+    free = [between_bounds(problem, duals_of(block, lanes), e) for e in range(n)]
+    assert (full.visited, shrunk.visited) == (n, sum(free))
+    assert 0 < sum(free) <= n - 10
 
 
 # The optimum
