@@ -1,6 +1,8 @@
 """Ranks in threads, joined by the tree, against one machine."""
 
+import socket
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
@@ -105,8 +107,6 @@ def test_ranks_that_are_out_of_step_are_told_so():
 
 
 def test_a_stranger_is_turned_away_and_a_missing_rank_named():
-    import socket
-
     listener = Listener()
     address = listener.address
     with socket.create_connection(address) as stranger:
@@ -115,6 +115,42 @@ def test_a_stranger_is_turned_away_and_a_missing_rank_named():
             connect(listener, 0, [address, ("127.0.0.1", 9)], b"secret", seconds=0.5)
     with pytest.raises(ValueError, match="rank must be from 0 to 1, got 2"):
         connect(Listener(), 2, [address, address], b"secret")
+
+
+def test_who_only_echoes_is_not_the_parent():
+    with socket.create_server(("127.0.0.1", 0)) as impostor:
+
+        def echo():
+            peer, _ = impostor.accept()
+            hello = peer.recv(40)
+            peer.sendall(hello[:32] + hello[:32])
+            return peer
+
+        with ThreadPoolExecutor(1) as executor:
+            answered = executor.submit(echo)
+            with pytest.raises(PeerLost, match="somebody else answers"):
+                connect(Listener(), 1, [impostor.getsockname(), ("127.0.0.1", 9)], b"secret", seconds=5)
+            answered.result().close()
+
+
+@pytest.mark.parametrize("secret", [b"secret", b"another"])
+def test_a_second_caller_of_the_same_rank_is_turned_away(secret):
+    """Three ranks; the first has a child 1, and whoever else says that it is 1 must not take its place."""
+    listeners = [Listener() for _ in range(3)]
+    addresses = [listener.address for listener in listeners]
+    with ThreadPoolExecutor(2) as executor:
+        root = executor.submit(connect, listeners[0], 0, addresses, b"secret", 20)
+        first = connect(listeners[1], 1, addresses, b"secret", seconds=20)
+        double = Listener()
+        outcome = executor.submit(connect, double, 1, addresses, secret, 20)
+        with suppress(PeerLost):
+            outcome.result().close()
+        second = connect(listeners[2], 2, addresses, b"secret", seconds=20)
+        told = [executor.submit(each.allreduce, np.ones(1)) for each in (root.result(), first)]
+        np.testing.assert_array_equal(second.allreduce(np.ones(1)), 3)
+        assert [each.result()[0] for each in told] == [3, 3]
+        for each in (root.result(), first, second):
+            each.close()
 
 
 @pytest.mark.parametrize("formulation", ["crammer_singer", "weston_watkins", "one_vs_rest"])
@@ -226,3 +262,79 @@ def test_what_ranks_do_not_do_is_refused():
             fit_shared(LinearSVM(**parameters), X, y, Alone(), classes=np.arange(10))
     with pytest.raises(ValueError, match="all of them among classes"):
         fit_shared(LinearSVM(), X, y, Alone(), classes=np.arange(5))
+
+
+def refusals(X, y, *, parameters=({}, {}), weights=(None, None), classes=(range(10), range(10))):
+    """What two ranks raise; a collective that is left open would have one wait for the other for ever."""
+
+    def work(rank, collective):
+        half = slice(rank, None, 2)
+        try:
+            fit_shared(
+                LinearSVM(**parameters[rank]),
+                X[rank],
+                y[half],
+                collective,
+                classes=np.array(classes[rank]),
+                sample_weight=weights[rank],
+            )
+        except ValueError as error:
+            return str(error)
+        return None
+
+    return together(2, work)
+
+
+def test_what_one_rank_refuses_all_refuse():
+    X, y = digits(100)
+    halves = [X[::2], X[1::2].copy()]
+    halves[1][3, 5] = np.nan
+    theirs, own = refusals(halves, y)
+    assert "rank 1 refused its rows" in theirs
+    assert "nan" in own and "row 3, column 5" in own
+    whole = [X[::2], X[1::2]]
+    for wrong in (-1.0, np.inf):
+        theirs, own = refusals(whole, y, weights=(np.ones(50), np.full(50, wrong)))
+        assert "rank 1 refused" in theirs
+        assert "sample_weight must be finite, not negative" in own
+
+
+@pytest.mark.parametrize(
+    "options, what",
+    [
+        ({"parameters": ({"C": 1.0}, {"C": 2.0})}, "parameters"),
+        ({"parameters": ({}, {"formulation": "weston_watkins"})}, "parameters"),
+        ({"parameters": ({"random_state": 1}, {})}, "parameters"),
+        ({"classes": (range(10), range(11))}, "classes"),
+    ],
+)
+def test_ranks_that_differ_are_told_in_what(options, what):
+    X, y = digits(100)
+    assert refusals([X[::2], X[1::2]], y, **options) == [f"ranks differ in {what}: give all of them the same"] * 2
+
+
+def test_ranks_may_spell_the_same_parameters_differently():
+    X, y = digits(100)
+    ways = ({"C": 1, "class_weight": {0: 1.0, 1: 2}, "n_jobs": 1}, {"C": 1.0, "class_weight": {1: 2.0, 0: 1}})
+    assert refusals([X[::2], X[1::2]], y, parameters=[way | {"tol": 0.1} for way in ways]) == [None, None]
+
+
+def test_ranks_with_other_columns_are_told_so():
+    X, y = digits(100)
+    assert (
+        refusals([X[::2], X[1::2, :60]], y) == ["ranks differ in the number of features: give all of them the same"] * 2
+    )
+
+
+def test_classes_without_rows_and_weights_of_zero_are_refused():
+    X, y = digits(100)
+    said = refusals([X[::2], X[1::2]], y, classes=(range(11), range(11)))
+    assert said == ["no rank has a row of class [10]: leave it out of classes"] * 2
+    said = refusals([X[::2], X[1::2]], y, weights=(np.zeros(50), np.zeros(50)))
+    assert said == ["the weights of all rows are zero"] * 2
+
+
+def test_a_problem_beyond_float64_is_refused_by_all():
+    X, y = digits(100)
+    said = refusals([X[::2], X[1::2]], y, parameters=({"C": 1e200}, {"C": 1e200}))
+    assert all("float64 has room for" in each for each in said)

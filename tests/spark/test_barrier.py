@@ -12,6 +12,8 @@ from sklearn.datasets import load_digits
 
 from multimargin import LinearSVM
 
+N_FEATURES = 64  # of every row: a partition without rows does not know
+
 
 def train_partition(rows):
     import secrets
@@ -21,7 +23,7 @@ def train_partition(rows):
 
     context = BarrierTaskContext.get()
     rows = list(rows)
-    X = np.array([features for features, _ in rows], dtype=np.float64).reshape(len(rows), -1)
+    X = np.array([features for features, _ in rows], dtype=np.float64).reshape(len(rows), N_FEATURES)
     y = np.array([label for _, label in rows], dtype=np.int64)
     host = context.getTaskInfos()[context.partitionId()].address.split(":")[0]
     listener = Listener(host)
@@ -45,12 +47,16 @@ def spark():
     session.stop()
 
 
-def test_barrier_mode_trains_to_the_local_optimum(spark):
+@pytest.mark.parametrize("empty", [False, True])
+def test_barrier_mode_trains_to_the_local_optimum(spark, empty):
     X, y = load_digits(return_X_y=True)
     X, y = X[:400] / 16, y[:400]
     rows = spark.sparkContext.parallelize(
         [(features.tolist(), int(label)) for features, label in zip(X, y, strict=True)], 2
     )
+    if empty:  # the second partition has no rows
+        rows = rows.mapPartitionsWithIndex(lambda number, there: there if number == 0 else iter(()))
+        X, y = X[:200], y[:200]
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Spark's processes cannot import this file
     (model,) = rows.barrier().mapPartitions(train_partition).collect()
     local = LinearSVM(C=0.1, tol=1e-4).fit(X, y)

@@ -11,14 +11,17 @@ Numbers are added in the order of the tree, so that all ranks hold the same bits
 from __future__ import annotations
 
 import hmac
+import os
 import socket
 import struct
+import time
 from typing import Protocol
 
 import numpy as np
 
 _HEADER = struct.Struct("<Q")
-_HELLO = struct.Struct("<q")
+_RANK = struct.Struct("<q")
+_NONCE = _PROOF = 32  # bytes
 _CONNECT_SECONDS = 60.0
 _GREETING_SECONDS = 5.0
 
@@ -153,22 +156,21 @@ def connect(
     if not 0 <= rank < size:
         listener.close()
         raise ValueError(f"rank must be from 0 to {size - 1}, got {rank}")
-    key = hmac.digest(secret, b"multimargin collective", "sha256")
+    deadline = time.monotonic() + seconds
     parent: socket.socket | None = None
     children: dict[int, socket.socket] = {}
     expected = {child for child in (2 * rank + 1, 2 * rank + 2) if child < size}
     try:
         if rank > 0:
-            parent = socket.create_connection(addresses[(rank - 1) // 2], timeout=seconds)
-            parent.sendall(key + _HELLO.pack(rank))
-            if _exactly(parent, len(key)) != key:
-                raise PeerLost(f"rank {rank}: somebody else answers at {addresses[(rank - 1) // 2]}")
-        listener.socket.settimeout(seconds)
+            address = addresses[(rank - 1) // 2]
+            parent = socket.create_connection(address, timeout=seconds)
+            if not _knows_parent(parent, rank, secret):
+                raise PeerLost(f"rank {rank}: somebody else answers at {address}")
         while set(children) != expected:
+            listener.socket.settimeout(max(deadline - time.monotonic(), 1e-3))
             peer, _ = listener.socket.accept()
-            child = _greeted(peer, key)
-            if child in expected:
-                peer.sendall(key)
+            child = _greeted(peer, secret)
+            if child in expected and child not in children:
                 children[child] = peer
             else:
                 peer.close()
@@ -188,14 +190,37 @@ def connect(
     return Tree(rank, size, parent, ordered)
 
 
-def _greeted(peer: socket.socket, key: bytes) -> int:
+# Both sides prove that they know the secret, by what only this call can have: the nonces of both.
+
+
+def _knows_parent(parent: socket.socket, rank: int, secret: bytes) -> bool:
+    """A child's side of the greeting."""
+    own = os.urandom(_NONCE)
+    parent.sendall(own + _RANK.pack(rank))
+    answer = _exactly(parent, _NONCE + _PROOF)
+    others, proof = bytes(answer[:_NONCE]), bytes(answer[_NONCE:])
+    if not hmac.compare_digest(proof, _proof(secret, b"parent", own, others, rank)):
+        return False
+    parent.sendall(_proof(secret, b"child", own, others, rank))
+    return True
+
+
+def _greeted(peer: socket.socket, secret: bytes) -> int:
     """The rank that calls; -1 for a stranger."""
     peer.settimeout(_GREETING_SECONDS)
     try:
-        hello = _exactly(peer, len(key) + _HELLO.size)
+        hello = _exactly(peer, _NONCE + _RANK.size)
+        others, (rank,) = bytes(hello[:_NONCE]), _RANK.unpack(hello[_NONCE:])
+        own = os.urandom(_NONCE)
+        peer.sendall(own + _proof(secret, b"parent", others, own, rank))
+        known = hmac.compare_digest(bytes(_exactly(peer, _PROOF)), _proof(secret, b"child", others, own, rank))
     except OSError:
         return -1
-    return _HELLO.unpack(hello[len(key) :])[0] if hmac.compare_digest(hello[: len(key)], key) else -1
+    return rank if known else -1
+
+
+def _proof(secret: bytes, side: bytes, childs: bytes, parents: bytes, rank: int) -> bytes:
+    return hmac.digest(secret, b"multimargin collective, " + side + childs + parents + _RANK.pack(rank), "sha256")
 
 
 def _patient_but_watchful(peer: socket.socket) -> None:

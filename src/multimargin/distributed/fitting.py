@@ -4,12 +4,15 @@ MPI, a shell on every machine. Each rank has a collective (collective.py) and ca
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from multimargin.data.rows import checked
+from multimargin.distributed.agreement import agree
 from multimargin.distributed.collective import Collective
 from multimargin.distributed.rank import Job, Part, Rank
 from multimargin.estimators.linear_svm import LinearSVM
@@ -32,37 +35,102 @@ def fit_shared(
     X, y, sample_weight
         This rank's own; there may be none, with as many columns.
     collective : Collective
-        Over all ranks; it is left open.
+        Over all ranks. It is left open, unless the fit fails on the way: then the others' next sum fails, too.
     classes : array
-        All classes, the same everywhere.
+        All classes, the same everywhere, each with a row on some rank.
 
     Returns
     -------
     LinearSVM
         ``model``, fitted; without duals.
+
+    Raises
+    ------
+    ValueError
+        On every rank, if one of them refuses its rows or parameters, or if they differ in what must be the same.
     """
-    model._check()
-    _check_for_ranks(model)
-    X, y = checked(X), np.asarray(y)
-    model.classes_ = np.unique(classes)
-    k = len(model.classes_)
-    if k < 2:
-        raise ValueError(f"LinearSVM needs at least 2 classes; got {model.classes_!r}")
-    if model.formulation in PAIRWISE and k > 2:
-        raise ValueError(
-            f"formulation={model.formulation!r} is not trained by ranks; there are 'crammer_singer', 'weston_watkins' "
-            "and 'one_vs_rest'"
-        )
-    encoded = np.minimum(np.searchsorted(model.classes_, y), k - 1)
-    if y.shape != (X.shape[0],) or np.any(model.classes_[encoded] != y):
-        raise ValueError("y must have a label a row, and all of them among classes")
-    weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    counts = collective.allreduce(np.bincount(encoded, weights=weight, minlength=k).astype(np.float64))
+    error: Exception | None = None
+    rows, facts = None, dict.fromkeys(_FACTS)
+    try:
+        rows = _Rows.of(model, X, y, sample_weight, classes)
+        facts = _facts(model, rows)
+    except (TypeError, ValueError) as refusal:
+        error = refusal
+    agree(collective, error, facts)
+    assert rows is not None
+    try:
+        return _fitted(model, rows, collective)
+    except BaseException:
+        collective.close()  # the others would wait for this rank
+        raise
+
+
+# What all ranks must have in common.
+_FACTS = ("classes", "the number of features", "parameters")
+_OF_A_RANK = ("n_jobs", "verbose", "random_state")  # parameters that each may choose; of the last the seed counts
+
+
+class _Rows(NamedTuple):
+    """This rank's, checked, with encoded labels."""
+
+    X: Any
+    y: np.ndarray
+    weight: np.ndarray | None
+    classes: np.ndarray
+    seed: int
+
+    @classmethod
+    def of(cls, model: LinearSVM, X: Any, y: Any, sample_weight: Any, classes: Any) -> _Rows:
+        model._check()
+        _check_for_ranks(model)
+        X, y, classes = checked(X), np.asarray(y), np.unique(classes)
+        k = len(classes)
+        if k < 2:
+            raise ValueError(f"LinearSVM needs at least 2 classes; got {classes!r}")
+        if model.formulation in PAIRWISE and k > 2:
+            raise ValueError(
+                f"formulation={model.formulation!r} is not trained by ranks; there are 'crammer_singer', "
+                "'weston_watkins' and 'one_vs_rest'"
+            )
+        encoded = np.minimum(np.searchsorted(classes, y), k - 1)
+        if y.shape != (X.shape[0],) or np.any(classes[encoded] != y):
+            raise ValueError("y must have a label a row, and all of them among classes")
+        weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        if weight is not None and (weight.shape != y.shape or not np.isfinite(weight).all() or (weight < 0).any()):
+            raise ValueError("sample_weight must be finite, not negative, and one a row")
+        return cls(X, encoded, weight, classes, model._seed())
+
+
+def _facts(model: LinearSVM, rows: _Rows) -> dict[str, Any]:
+    parameters = {name: _plain(value) for name, value in model.get_params().items() if name not in _OF_A_RANK}
+    parameters["random_state"] = rows.seed
+    return dict(zip(_FACTS, (rows.classes, rows.X.shape[1], sorted(parameters.items())), strict=True))
+
+
+def _plain(value: Any) -> Any:
+    """The same for equal parameters: 1 and 1.0, or dicts in another order."""
+    if isinstance(value, Mapping):
+        return sorted(((_plain(key), _plain(each)) for key, each in value.items()), key=repr)
+    return float(value) if isinstance(value, Real) else value
+
+
+def _fitted(model: LinearSVM, rows: _Rows, collective: Collective) -> LinearSVM:
+    """The fit, when all ranks are known to do the same."""
+    k = len(rows.classes)
+    ones = np.ones(len(rows.y)) if rows.weight is None else rows.weight
+    counts, weights = collective.allreduce(
+        np.array([np.bincount(rows.y, each, minlength=k) for each in (np.ones(len(rows.y)), ones)], dtype=np.float64)
+    )
+    if not counts.all():
+        raise ValueError(f"no rank has a row of class {rows.classes[counts == 0].tolist()}: leave it out of classes")
+    if not weights.any():
+        raise ValueError("the weights of all rows are zero")
+    model.classes_ = rows.classes
     solver = "accelerated_sdm" if model.solver == "auto" else model.solver
-    caps = model._caps(np.arange(k), np.ones(k), counts=counts)
+    caps = model._caps(np.arange(k), np.ones(k), counts=weights)
     constant, settings = model._constant_feature(), model._settings(solver)
-    job = Job(model.formulation, model.loss, k, solver, settings, constant, caps, model._seed())
-    rank, outcome = Rank(job, {collective.rank: Part(X, encoded, weight)}), Outcome()
+    job = Job(model.formulation, model.loss, k, solver, settings, constant, caps, rows.seed)
+    rank, outcome = Rank(job, {collective.rank: Part(rows.X, rows.y, rows.weight)}), Outcome()
     rank.join(collective)
     machine = rank.machine
     assert machine is not None
@@ -71,10 +139,10 @@ def fit_shared(
     assert certificate is not None
     objectives = (certificate.primal, certificate.dual, certificate.worst_gap)
     trained = Trained(certificate.weights.array, machine.problem.lanes, None, *objectives, outcome)
-    model.n_features_in_ = X.shape[1]
+    model.n_features_in_ = rows.X.shape[1]
     model._store(trained, None)
     if (why_not := model._why_not_converged(outcome)) and collective.rank == 0:
-        warnings.warn(why_not, ConvergenceWarning, stacklevel=2)
+        warnings.warn(why_not, ConvergenceWarning, stacklevel=3)
     return model
 
 

@@ -32,6 +32,7 @@ from multimargin.distributed.collective import Collective
 from multimargin.linear.directions import held_intercept
 from multimargin.linear.examples import Examples
 from multimargin.problems.formulations import Formulation
+from multimargin.problems.range import check_reach
 
 _ONE_PASS = 1e-9  # epochs: the core ends a call after the pass that exceeds them
 _STRENGTH = 4.0  # of the acceleration, for one rank and examples with C ||x||^2 = 1
@@ -51,15 +52,19 @@ class SharedExamples:
     def __init__(self, own: Examples, problem: Formulation, collective: Collective):
         self.own, self.collective = own, collective
         self.row, self.n_weights = own.row, own.n_weights
-        sums = np.array([own.n, own.constant, own.n * own.mean_curvature, own.norm.sum(), own.cap.sum()])
+        with np.errstate(over="ignore", invalid="ignore"):  # the range is checked next
+            sums = np.array([own.n, own.constant, own.n * own.mean_curvature, own.norm.sum(), own.cap.sum()])
         rows, self.constant, curvature, norms, caps = collective.allreduce(sums).tolist()
         self.n = int(rows)
+        smallest, largest = own.norm_range if own.n else (np.finfo(np.float64).max, 0.0)
+        extremes = self.of_all((smallest, largest, own.cap.max(initial=0.0)))
+        self.norm_range = (float(extremes[:, 0].min()), float(extremes[:, 1].max())) if self.n else (0.0, 0.0)
+        if self.n:
+            check_reach(caps, float(extremes[:, 2].max()), self.norm_range[1])
         mean_norm, intercept = norms / max(self.n, 1), own.rows.intercept
         self.directions, less = held_intercept(self.n_weights, intercept, mean_norm, caps, problem.n_parts)
         self.mean_curvature = (curvature - caps * less) / max(self.n, 1)
         self.strength = _STRENGTH * sqrt(collective.size) / max(self.mean_curvature, 1.0) ** 0.25
-        norms = self.of_all(own.norm_range if own.n else (np.finfo(np.float64).max, 0.0))
-        self.norm_range = (float(norms[:, 0].min()), float(norms[:, 1].max())) if self.n else (0.0, 0.0)
 
     def of_all(self, own: tuple[float, ...]) -> np.ndarray:
         """A row of numbers from every rank."""
