@@ -253,7 +253,7 @@ NB_MODULE(_core, m) {
           "__init__",
           [](mm::Directions *self, Index count, In<double> U, In<double> coordinates) {
             const auto n = static_cast<std::size_t>(count);
-            if (count < 1 || U.shape(0) % n || coordinates.shape(0) < n || coordinates.shape(0) % n)
+            if (count < 1 || U.shape(0) % n || coordinates.shape(0) % n)
               throw nb::value_error("directions and coordinates differ in number");
             for (std::size_t i = 0; i < U.shape(0); ++i)
               if (!(std::abs(U.data()[i]) <= 1 + 1e-6)) throw nb::value_error("directions must have unit length");
@@ -262,7 +262,8 @@ NB_MODULE(_core, m) {
             new (self) mm::Directions(count, copied(U), copied(coordinates));
           },
           "count"_a, "U"_a, "coordinates"_a,
-          "U: n_weights x count, orthonormal columns; coordinates: X U of every row, or of one that stands for all; flat.")
+          "U: n_weights x count, orthonormal columns; coordinates: X U of every row, of one that stands for all, or none, when "
+          "blocks find their own; flat.")
       .def(
           "with_ratios",
           [](const mm::Directions &self, In<double> ratios) {
@@ -325,6 +326,14 @@ NB_MODULE(_core, m) {
           },
           "kappa"_a)
       .def(
+          "end_stage",
+          [](mm::Weights &self) {
+            if (!(self.kappa() > 0)) throw nb::value_error("only accelerated weights have stages");
+            nb::gil_scoped_release release;
+            self.extrapolate(mm::Acceleration::momentum(self.kappa()), self.kappa());
+          },
+          "Move Z; kappa stays.")
+      .def(
           "extrapolate",
           [](mm::Weights &self, double beta, double next_kappa) {
             if (!(self.kappa() > 0 && next_kappa > 0)) throw nb::value_error("only accelerated weights extrapolate");
@@ -368,21 +377,6 @@ NB_MODULE(_core, m) {
         return nb::make_tuple(owned_array(std::move(w)), owned_array(std::move(v)));
       });
 
-  nb::class_<mm::Acceleration>(m, "Acceleration", "How strongly stages are accelerated (acceleration.hpp).")
-      .def(nb::init<>())
-      .def(
-          "end_stage",
-          [](mm::Acceleration &self, mm::Weights &weights, double primal, double dual) {
-            const double kappa = weights.kappa();
-            if (!(kappa > 0)) throw nb::value_error("only accelerated weights have stages");
-            nb::gil_scoped_release release;
-            std::vector<double> w(static_cast<std::size_t>(weights.stride())), v(w.size());
-            const double distance = weights.squared_norms(w.data(), v.data());
-            const double squared_norm = std::accumulate(w.begin(), w.end(), 0.0);
-            const double next = self.steer(kappa, {primal, dual, 0.5 * squared_norm, distance});
-            weights.extrapolate(mm::Acceleration::momentum(kappa), next);
-          },
-          "weights"_a, "primal"_a, "dual"_a, "Move Z, and kappa by what full passes saw of the objectives.");
 
   nb::class_<mm::PassRecord>(m, "PassRecord", "One pass over the examples of a block.")
       .def_ro("full", &mm::PassRecord::full)

@@ -183,9 +183,10 @@ void Block::visit(const WeightsView &weights, double scale, Index count) {
 
 void Block::hold_back(const Directions &directions) {
   held_back_ = directions.shared_from_this();
-  held_rows_ = directions.followed(rows_);
+  own_directions_ = directions.of(rows_);
+  held_rows_ = own_directions_->followed(rows_);
   held_norm_.resize(norm_.size());
-  for (std::size_t e = 0; e < norm_.size(); ++e) held_norm_[e] = directions.curvature(row_[e], norm_[e]);
+  for (std::size_t e = 0; e < norm_.size(); ++e) held_norm_[e] = own_directions_->curvature(row_[e], norm_[e]);
 }
 
 void Block::evaluate(const WeightsView &weights, Index begin, Index end, double scale_step, double *loss,

@@ -96,7 +96,8 @@ private:
   std::vector<std::int64_t> row_;
   std::vector<std::int32_t> label_;
   std::vector<double> cap_, norm_;
-  std::shared_ptr<const Directions> held_back_; // the directions that these are of:
+  std::shared_ptr<const Directions> held_back_;      // the directions that these are of:
+  std::shared_ptr<const Directions> own_directions_; // with the coordinates of the rows
   Rows held_rows_{};
   std::vector<double> held_norm_;
   Buffer alpha_;

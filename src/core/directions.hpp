@@ -21,7 +21,8 @@ namespace mm {
 
 class Directions : public std::enable_shared_from_this<Directions> {
 public:
-  // U: n_weights x count; coordinates: n_rows x count, or 1 x count when all rows have the same. Ratios are 1 at first.
+  // U: n_weights x count; coordinates: n_rows x count, 1 x count when all rows have the same, or none when rows are
+  // elsewhere: on disk, with other ranks. Ratios are 1 at first.
   Directions(Index count, std::vector<double> U, std::vector<double> coordinates)
       : count_(count), n_weights_(static_cast<Index>(U.size()) / count),
         n_rows_(static_cast<Index>(coordinates.size()) / count),
@@ -42,7 +43,9 @@ public:
   Index count() const { return count_; }
   Index n_weights() const { return n_weights_; }
   bool has(Index row) const { return row >= 0 && (n_rows_ == 1 || row < n_rows_); }
-  bool fits(const Rows &rows) const { return n_rows_ == 1 || n_rows_ == rows.n_rows; }
+  bool fits(const Rows &rows) const { return n_rows_ <= 1 || n_rows_ == rows.n_rows; }
+  // The same directions with the coordinates of these rows, if they have none.
+  std::shared_ptr<const Directions> of(const Rows &rows) const;
   Index first() const { return first_; } // row of U that is not zero
   const double *row(Index j) const { return U_->data() + j * count_; }
   double ratio(Index t) const { return ratios_[static_cast<std::size_t>(t)]; }

@@ -17,7 +17,7 @@ from multimargin.distributed.rank import Job
 from multimargin.estimators import linear_svm
 from multimargin.linear.loop import Limits
 from multimargin.linear.solvers import STREAMING
-from multimargin.linear.training import _LARGE_WEIGHTS
+from multimargin.linear.training import streamed_solver
 from multimargin.problems.formulations import PAIRWISE, n_lanes
 
 
@@ -85,8 +85,7 @@ class LinearSVM(linear_svm.LinearSVM):
             )
         solver = self.solver
         if solver == "auto":
-            numbers = (self.n_features_in_ + 1) * n_lanes(self.formulation, k)
-            solver = "sdm" if 4 * numbers > _LARGE_WEIGHTS else "accelerated_sdm"
+            solver = streamed_solver(self.n_features_in_ + 1, n_lanes(self.formulation, k))
         job = Job(
             formulation=self.formulation,
             loss=self.loss,

@@ -22,7 +22,7 @@ class Presence:
 
     def __init__(self, client: Client):
         self.client = client
-        self._some_were = False
+        self._some_were = bool(client.nthreads())
         self._none_since: float | None = None
 
     def workers(self) -> set[str]:

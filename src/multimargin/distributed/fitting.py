@@ -18,8 +18,8 @@ from multimargin.distributed.rank import Job, Part, Rank
 from multimargin.estimators.linear_svm import LinearSVM
 from multimargin.linear.loop import Limits, Outcome, solve
 from multimargin.linear.solvers import STREAMING
-from multimargin.linear.training import Trained
-from multimargin.problems.formulations import PAIRWISE
+from multimargin.linear.training import Trained, streamed_solver
+from multimargin.problems.formulations import PAIRWISE, n_lanes
 
 
 def fit_shared(
@@ -126,7 +126,9 @@ def _fitted(model: LinearSVM, rows: _Rows, collective: Collective) -> LinearSVM:
     if not weights.any():
         raise ValueError("the weights of all rows are zero")
     model.classes_ = rows.classes
-    solver = "accelerated_sdm" if model.solver == "auto" else model.solver
+    solver = model.solver
+    if solver == "auto":
+        solver = streamed_solver(rows.X.shape[1] + 1, n_lanes(model.formulation, k))
     caps = model._caps(np.arange(k), np.ones(k), counts=weights)
     constant, settings = model._constant_feature(), model._settings(solver)
     job = Job(model.formulation, model.loss, k, solver, settings, constant, caps, rows.seed)

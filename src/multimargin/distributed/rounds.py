@@ -15,7 +15,8 @@ or diverge.
 To the algorithm (linear/sdm.py) a round is a pass, as is a tour of blocks on disk (linear/streamed.py). Rounds, not
 local passes, are what is scarce, and a second local pass mostly fits W to the own rows; so every pass is followed by
 a sum, and every round is a stage of the acceleration. Its kappa is larger than in one process and grows with the root
-of the number of ranks (found by experiment): the more W is held, the less ranks disturb each other. What passes see
+of the number of ranks (found by experiment): the more W is held, the less ranks disturb each other. It stays: the
+steering of acceleration.hpp is for passes of one process, and would lower it. What passes see
 of the loss is too good, as W has been fitted to the own rows by then; so when it promises the target, the objectives
 are evaluated. Whatever a rank decides on is a sum over all, so all decide the same.
 """
@@ -29,16 +30,20 @@ import numpy as np
 
 from multimargin import _core
 from multimargin.distributed.collective import Collective
-from multimargin.linear.directions import held_intercept
+from multimargin.linear.directions import (
+    SAMPLE,
+    held_by_sample,
+    intercept_row,
+    leading,
+    sampled_rows,
+    worth_sampling,
+)
 from multimargin.linear.examples import Examples
 from multimargin.problems.formulations import Formulation
 from multimargin.problems.range import check_reach
 
 _ONE_PASS = 1e-9  # epochs: the core ends a call after the pass that exceeds them
-_STRENGTH = 4.0  # of the acceleration, for one rank and examples with C ||x||^2 = 1
-# Rounds with the first kappa. The steering of acceleration.hpp is for passes of one process and lowers it too soon, but
-# from hard problems, which take more rounds, it finds the way.
-_FIRST_ROUNDS = 20
+_STRENGTH = 8.0  # of the acceleration, for one rank and examples with C ||x||^2 = 1
 _PROMISING = 3.0  # estimated gaps of so many times the target are looked into
 _ROUNDS_TO_HALVE = 3.0  # the gap, at best
 
@@ -53,18 +58,39 @@ class SharedExamples:
         self.own, self.collective = own, collective
         self.row, self.n_weights = own.row, own.n_weights
         with np.errstate(over="ignore", invalid="ignore"):  # the range is checked next
-            sums = np.array([own.n, own.constant, own.n * own.mean_curvature, own.norm.sum(), own.cap.sum()])
-        rows, self.constant, curvature, norms, caps = collective.allreduce(sums).tolist()
+            of_own = (own.n, own.constant, own.n * own.mean_curvature, own.norm.sum(), own.cap.sum())
+        nonzeros = len(own.X.data) if hasattr(own.X, "indptr") else own.X.size
+        sums = collective.allreduce(np.array([*of_own, nonzeros]))
+        rows, self.constant, curvature, norms, caps, nonzeros = sums.tolist()
         self.n = int(rows)
         smallest, largest = own.norm_range if own.n else (np.finfo(np.float64).max, 0.0)
         extremes = self.of_all((smallest, largest, own.cap.max(initial=0.0)))
         self.norm_range = (float(extremes[:, 0].min()), float(extremes[:, 1].max())) if self.n else (0.0, 0.0)
         if self.n:
             check_reach(caps, float(extremes[:, 2].max()), self.norm_range[1])
-        mean_norm, intercept = norms / max(self.n, 1), own.rows.intercept
-        self.directions, less = held_intercept(self.n_weights, intercept, mean_norm, caps, problem.n_parts)
+        sample, U = intercept_row(self.n_weights, own.rows.intercept), None
+        if worth_sampling(self.n_weights, nonzeros):
+            sample = self._sample()
+            U = self._of_first(leading(sample))
+        self.directions, less = held_by_sample(sample, U, caps, norms / max(self.n, 1), problem.n_parts)
         self.mean_curvature = (curvature - caps * less) / max(self.n, 1)
         self.strength = _STRENGTH * sqrt(collective.size) / max(self.mean_curvature, 1.0) ** 0.25
+
+    def _sample(self) -> np.ndarray:
+        """Rows of all ranks."""
+        each = -(-SAMPLE // self.collective.size)
+        own = sampled_rows(self.own.X, self.own.rows.intercept, each)[:each]
+        first, counts = self.collective.rank * each, self.of_all((float(len(own)),))[:, 0]
+        rows = np.zeros((self.collective.size * each, self.n_weights))
+        rows[first : first + len(own)] = own
+        there = (np.arange(each) < counts[:, None]).ravel()
+        return self.collective.allreduce(rows)[there]
+
+    def _of_first(self, U: np.ndarray) -> np.ndarray:
+        """The first rank's: LAPACK may give others on another machine, and all must have the same bits."""
+        count = int(self.collective.broadcast(np.array([float(U.shape[1])]))[0])
+        like = np.ascontiguousarray(U) if U.shape[1] == count else np.zeros((len(U), count))
+        return self.collective.broadcast(like) if count else like
 
     def of_all(self, own: tuple[float, ...]) -> np.ndarray:
         """A row of numbers from every rank."""
@@ -120,8 +146,6 @@ class Rounds:
         self.block, self.examples = block, examples
         self._passes = _core.Passes([block])
         self._sigma = examples.n / max(block.n_examples, 1)
-        self._acceleration = _core.Acceleration()
-        self._objectives = (0.0, 0.0)  # primal and dual, estimated by the last round
         self._scale_step = 0.0
         self._rounds = 0
         self._visit_all = False
@@ -146,8 +170,7 @@ class Rounds:
     ) -> tuple[str, list[Round]]:
         """One round; as of the core's passes, why it stopped and what it was. There is no budget: all wait for all."""
         if self._rounds and weights.kappa > 0:
-            steered = self._rounds >= _FIRST_ROUNDS
-            self._acceleration.end_stage(weights, *(self._objectives if steered else (0.0, 0.0)))  # zeros: kappa stays
+            weights.end_stage()
         self._rounds += 1
         before = weights.array.copy()
         w_before = float(weights.squared_norms()[0].sum())
@@ -163,7 +186,6 @@ class Rounds:
         constant = self.examples.constant
         primal = 0.5 * w_before + loss + constant
         lower = -(0.5 * float(weights.squared_norms()[1].sum()) + dual) + constant
-        self._objectives = (primal, lower)
         gap = (primal - lower) / max(abs(primal), 1e-300)
         if gap <= _PROMISING * certify_below and self._rounds >= self._evaluate_at:
             gap = self._evaluated(weights)
@@ -186,7 +208,6 @@ class Rounds:
         if block.n_parts == 1:
             w, v = w.sum(keepdims=True), v.sum(keepdims=True)
         primal, lower = 0.5 * w + terms[0] + constant / len(w), -(0.5 * v + terms[1]) + constant / len(w)
-        self._objectives = (float(primal.sum()), float(lower.sum()))
         return float(np.max((primal - lower) / np.maximum(np.abs(primal), 1e-300)))
 
     def _pass(self, weights: _core.Weights, tolerance: float, permute: bool, rest_share: float) -> _Told:

@@ -18,7 +18,7 @@ from multimargin.linear.online import visit_once
 from multimargin.linear.scoring import padded_weights
 from multimargin.linear.stored_training import StoredRequest, train_stored
 from multimargin.linear.streamed import StoredProblem
-from multimargin.linear.training import Request, Trained
+from multimargin.linear.training import Request, Trained, streamed_solver
 
 
 def _learns_online(model: Any) -> bool:
@@ -229,13 +229,16 @@ class LinearSVM(LinearMachine, MarginClassifier):
         check_stored(self, X, y, sample_weight)
         self.classes_, self.n_features_in_ = X.classes, X.n_features
         self.__dict__.pop("feature_names_in_", None)
+        solver = self.solver
+        if solver == "auto":
+            solver = streamed_solver(X.n_features + 1, self._n_lanes())
         request = StoredRequest(
             stored=StoredProblem(X, self._constant_feature(), self._caps_of_classes(X)),
             n_classes=len(X.classes),
             formulation=self.formulation,
             loss=self.loss,
-            solver="sdm" if self.solver == "auto" else self.solver,
-            settings=self._settings("sdm" if self.solver == "auto" else self.solver),
+            solver=solver,
+            settings=self._settings(solver),
             limits=Limits(self.max_iter, self.time_limit),
             seed=self._seed(),
             memory_mb=self.memory_mb,

@@ -14,7 +14,7 @@ import numpy as np
 
 from multimargin import _core
 
-_SAMPLE = 256  # rows
+SAMPLE = 256  # rows
 _SHARE = 0.02  # of the sum of squares, that is left along a direction ...
 _LEAST_RATIO = 1.5  # ... if there is so much more of it
 # Of the curvature that the loss may have along a direction, how stiff the metric may be: the outer loop goes by it.
@@ -40,13 +40,17 @@ def leading_directions(X: Any, rows: _core.Rows, norm: np.ndarray) -> _core.Dire
     if not len(positive) or positive.min() < _NORMS[0] or positive.max() > _NORMS[1]:
         return None
     nonzeros = len(X.data) if hasattr(X, "indptr") else X.size
-    if rows.n_weights * _NONZEROS_PER_WEIGHT > nonzeros:
+    if not worth_sampling(rows.n_weights, nonzeros):
         return intercept_direction(rows.n_weights, rows.intercept)
-    sample = _dense_rows(X, np.arange(0, rows.n_rows, max(1, rows.n_rows // _SAMPLE)), rows.intercept)
-    U = _leading(sample)
+    U = leading(sampled_rows(X, rows.intercept, SAMPLE))
     if not U.shape[1]:
         return None
     return _core.Directions(U.shape[1], U.ravel(), _products(rows, U, nonzeros).ravel())
+
+
+def worth_sampling(n_weights: int, nonzeros: int) -> bool:
+    """Whether directions across all features cost little beside a pass; else there is that of the intercept."""
+    return n_weights * _NONZEROS_PER_WEIGHT <= nonzeros
 
 
 def intercept_direction(n_weights: int, intercept: float) -> _core.Directions | None:
@@ -75,22 +79,51 @@ def held_back(
         return None
     shares = directions.sums_of_squares(row, np.ones(len(row))) / norm.sum()
     of_loss = directions.sums_of_squares(row, cap) / n_parts
-    ratios = np.minimum(shares / _SHARE, 1 + _OF_LOSS * of_loss)
-    return directions.with_ratios(np.maximum(ratios, 1.0)) if ratios.max() > _LEAST_RATIO else None
+    ratios = _ratios(shares, of_loss)
+    return directions.with_ratios(ratios) if ratios.max() > _LEAST_RATIO else None
 
 
-def held_intercept(
-    n_weights: int, intercept: float, mean_norm: float, sum_of_caps: float, n_parts: int
+def held_by_sample(
+    sample: np.ndarray, U: np.ndarray | None, sum_of_caps: float, mean_norm: float, n_parts: int
 ) -> tuple[_core.Directions | None, float]:
-    """That of the intercept for examples that are not all here, and how much of every squared norm is held back."""
-    if not mean_norm > 0:
+    """Directions for examples that are not all here, and how much of a squared norm is held back in the mean.
+
+    Parameters
+    ----------
+    sample : ndarray of shape (n_sampled, n_weights)
+        Rows with the intercept's feature, which stand for all.
+    U : ndarray of shape (n_weights, n_directions) or None
+        What :func:`leading` finds in them; None: the intercept's direction is all there is, and the sample may be one
+        row that has nothing but the intercept.
+    sum_of_caps, mean_norm : float
+        Of all examples.
+    """
+    if not _NORMS[0] < mean_norm < _NORMS[1]:
         return None, 0.0
-    row, norm, cap = np.array([0]), np.array([mean_norm]), np.array([sum_of_caps])  # one row that stands for all
-    held = held_back(intercept_direction(n_weights, intercept), row, norm, cap, n_parts)
-    return held, float(norm[0] - held.curvatures(row, norm)[0]) if held is not None else 0.0
+    if U is None:
+        directions, squares = intercept_direction(sample.shape[1], sample[0, -1]), sample[0, -1:] ** 2
+    else:
+        directions = _core.Directions(U.shape[1], U.ravel(), np.empty(0)) if U.shape[1] else None
+        squares = ((sample @ U) ** 2).mean(axis=0)
+    ratios = _ratios(squares / mean_norm, sum_of_caps * squares / n_parts)
+    if directions is None or not ratios.max() > _LEAST_RATIO:
+        return None, 0.0
+    return directions.with_ratios(ratios), float(squares @ (1 - 1 / ratios))
 
 
-def _leading(sample: np.ndarray) -> np.ndarray:
+def intercept_row(n_weights: int, intercept: float) -> np.ndarray:
+    """A row that has nothing but the intercept, if there is one."""
+    row = np.zeros((1, n_weights))
+    row[0, -1:] = intercept
+    return row
+
+
+def _ratios(shares: np.ndarray, of_loss: np.ndarray) -> np.ndarray:
+    """How stiff the metric is along directions with these shares of the squares and of the loss's curvature."""
+    return np.maximum(np.minimum(shares / _SHARE, 1 + _OF_LOSS * of_loss), 1.0)
+
+
+def leading(sample: np.ndarray) -> np.ndarray:
     """Right singular vectors of the sample with more than their share."""
     wide = sample.shape[1] > sample.shape[0]
     squares, vectors = np.linalg.eigh(sample @ sample.T if wide else sample.T @ sample)
@@ -99,8 +132,9 @@ def _leading(sample: np.ndarray) -> np.ndarray:
     return sample.T @ vectors / np.sqrt(squares[leading]) if wide else vectors
 
 
-def _dense_rows(X: Any, which: np.ndarray, intercept: float) -> np.ndarray:
-    """Rows of X and the intercept's feature, in float64."""
+def sampled_rows(X: Any, intercept: float, number: int) -> np.ndarray:
+    """About so many rows of X, evenly chosen, and the intercept's feature, in float64."""
+    which = np.arange(0, X.shape[0], max(1, X.shape[0] // number))
     dense = np.zeros((len(which), X.shape[1] + (intercept != 0.0)))
     dense[:, X.shape[1] :] = intercept
     if hasattr(X, "indptr"):

@@ -21,13 +21,18 @@ from multimargin import _core
 from multimargin.data.atomic import failed_write
 from multimargin.data.blocks import BlockStore
 from multimargin.data.rows import as_rows, has_features
-from multimargin.linear.directions import held_intercept
+from multimargin.linear.directions import (
+    SAMPLE,
+    held_by_sample,
+    intercept_row,
+    leading,
+    sampled_rows,
+    worth_sampling,
+)
 from multimargin.linear.examples import Examples
 from multimargin.problems.formulations import Formulation
 from multimargin.problems.range import SMALLEST_C, check_reach
 
-# What a tour spends on a block in shrunk passes, in full ones. More would fit W to the block.
-_EFFORT = 0.5
 _ONE_PASS = 1e-9  # epochs: the core ends a call after the pass that exceeds them
 
 
@@ -112,11 +117,16 @@ class StoredExamples:
         self.n, self.constant, self._cost = 0, 0.0, 0.0
         curvature, caps, norms, smallest, largest = 0.0, 0.0, 0.0, np.inf, 0.0
         reach = _Reach()
+        store, samples = stored.store, []
+        nonzeros = sum(entry.nonzeros or entry.rows * store.n_features for entry in store.entries)
+        sampling = worth_sampling(stored.n_weights, nonzeros)
         with np.errstate(over="ignore", invalid="ignore"):  # reach.check() finds it
             for block in range(len(stored.store)):
                 weighed = stored.weighed(block)
                 reach.add(weighed)
                 here = weighed.examples(problem)
+                if sampling:
+                    samples.append(sampled_rows(weighed.X, stored.intercept, -(-SAMPLE // len(store))))
                 self.n += here.n
                 self.constant += here.constant
                 if here.n:
@@ -128,8 +138,9 @@ class StoredExamples:
                     self._cost += here.n * problem.lanes * per_row
         reach.check()
         self.norm_range = (smallest, largest)
-        mean_norm = norms / max(self.n, 1)
-        self.directions, less = held_intercept(stored.n_weights, stored.intercept, mean_norm, caps, problem.n_parts)
+        sample = np.concatenate(samples) if sampling else intercept_row(stored.n_weights, stored.intercept)
+        U = leading(sample) if sampling else None
+        self.directions, less = held_by_sample(sample, U, caps, norms / max(self.n, 1), problem.n_parts)
         self.mean_curvature = (curvature - caps * less) / max(self.n, 1)
 
     def schedule(self, problem: Formulation, lists: bool, seed: int) -> tuple[DiskBlocks, Tours]:
@@ -166,7 +177,6 @@ class Loaded:
     def __init__(self, number: int, block: _core.Block):
         self.number, self.block = number, block
         self.passes: _core.Passes | None = None  # until its turn
-        self.effort = 0.0  # in full passes
 
 
 class DiskBlocks:
@@ -255,11 +265,9 @@ class Tours:
 
     def __init__(self, blocks: DiskBlocks):
         self.blocks = blocks
-        self._acceleration = _core.Acceleration()
         self._on_tour = False
         self._full = self._next_full = True
         self._shrunk_effort = 0.0  # in epochs, since the last full tour
-        self._objectives = (0.0, 0.0)  # primal and dual, estimated by the last full tour
         self._violation, self._visited = 0.0, 0
         self._loss = self._dual = 0.0  # terms of the objectives, as the full passes saw them
         self._sum: np.ndarray | None = None  # of W after the turns of this tour
@@ -315,14 +323,11 @@ class Tours:
                 )
                 if not passes:
                     return "budget", []
-            for record in passes:
-                self._count(weights, record, first=loaded.effort == 0)
-                loaded.effort += record.visited / n
+            for record in passes:  # one: a second would fit W to the block
+                self._count(weights, record)
                 budget -= loaded.block.cost_of_pass * record.visited / n
-            quiet = not passes or passes[-1].violation < tolerance
-            if quiet or loaded.effort >= min(_EFFORT + self._full, max_epochs):
-                self._turned(weights)
-                self.blocks.put_back()
+            self._turned(weights)
+            self.blocks.put_back()
         return "budget", []
 
     def _turned(self, weights: _core.Weights) -> None:
@@ -332,20 +337,17 @@ class Tours:
         self._sum += W
 
     def _begin(self, weights: _core.Weights) -> None:
-        if (
-            self._next_full and self._visited and weights.kappa > 0
-        ):  # a stage is a full tour and the shrunk ones after it
-            self._acceleration.end_stage(weights, *self._objectives)
+        if self._next_full and self._visited and weights.kappa > 0:
+            weights.end_stage()  # which is a full tour and the shrunk ones after it
         self._on_tour, self._full = True, self._next_full
         self.blocks.begin_tour()
         self._violation, self._visited = 0.0, 0
         self._loss = self._dual = 0.0
 
-    def _count(self, weights: _core.Weights, record: _core.PassRecord, *, first: bool) -> None:
+    def _count(self, weights: _core.Weights, record: _core.PassRecord) -> None:
         self._visited += record.visited
-        if first:
-            self._violation = max(self._violation, record.violation)
-        if first and self._full:  # objectives of the block alone
+        self._violation = max(self._violation, record.violation)
+        if self._full:  # objectives of the block alone
             w, v = weights.squared_norms()
             self._loss += record.primal - 0.5 * float(w.sum())
             self._dual += -record.dual - 0.5 * float(v.sum())
@@ -360,7 +362,6 @@ class Tours:
         constant = self.blocks.examples.constant
         primal = 0.5 * float(w.sum()) + self._loss + constant
         dual = -0.5 * float(v.sum()) - self._dual + constant
-        self._objectives = (primal, dual)
         return Tour(self._violation, self._visited, (primal - dual) / max(abs(primal), 1e-300))
 
     def _judge(self, tour: Tour, tolerance: float, certify_below: float, shrinking: bool, shrunk_effort: float) -> str:

@@ -100,8 +100,12 @@ def choose_solver(rows: _core.Rows, lanes: int, formulation_name: str, stopping:
     largest = _NEWTON_SIZE_OF_MANY if formulation_name in PAIRWISE and lanes > 1 else _NEWTON_SIZE
     if size <= largest and systems * rows.n_rows * size * size <= _NEWTON_WORK:
         return "newton"
-    width = 1 if formulation_name in PAIRWISE else lanes
-    return "sdm" if 4 * width * rows.n_weights > _LARGE_WEIGHTS else "accelerated_sdm"
+    return streamed_solver(rows.n_weights, 1 if formulation_name in PAIRWISE else lanes)
+
+
+def streamed_solver(n_weights: int, lanes: int) -> str:
+    """What solver="auto" means where examples come in parts, from disk or with other ranks."""
+    return "sdm" if 4 * lanes * n_weights > _LARGE_WEIGHTS else "accelerated_sdm"
 
 
 def tasks(request: Request) -> Iterator[Task]:
