@@ -40,11 +40,21 @@ def rows(shape: Shape) -> tuple[Any, np.ndarray, np.ndarray]:
     return X, y, np.arange(len(y)) >= shape.examples
 
 
+def peak_mb() -> float:
+    """The most memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def measure(shape: Shape, C: float, tol: float, intercept: bool, threads: int) -> dict[str, Any]:
     """One fit, and predictions by it."""
     X, y, held_out = rows(shape)
-    model = LinearSVM(C=C, tol=tol, fit_intercept=intercept, memory_mb=SPARSE, n_jobs=threads)
     started, used = time.perf_counter(), time.process_time()
+
+    def tell(record: dict[str, Any]) -> None:
+        certified = "" if np.isnan(record["gap"]) else f", gap {record['gap']:.1e}"
+        progress(f"pass {record['epoch']}: {time.process_time() - used:.0f} s of CPU, {peak_mb():.0f} MB{certified}")
+
+    model = LinearSVM(C=C, tol=tol, fit_intercept=intercept, memory_mb=SPARSE, n_jobs=threads, callbacks=[tell])
     model.fit(X[~held_out], y[~held_out])
     seconds, cpu = time.perf_counter() - started, time.process_time() - used
     started = time.perf_counter()
@@ -60,7 +70,7 @@ def measure(shape: Shape, C: float, tol: float, intercept: bool, threads: int) -
         "trained": trained_on,
         "held_out": accuracies(model, X[held_out], y[held_out]),
         "predicting": predicting,
-        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak": peak_mb(),
     }
 
 
