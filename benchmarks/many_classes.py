@@ -2,7 +2,7 @@
 
 The weights are sparse (docs/many-classes.md). Each fit is in a process of its own, whose peak memory is that of data,
 fit and prediction together. On the slice of the first classes LinearSVM with sparse weights, to the same gap, stands
-beside the same problem in dense float64 weights, solved to a gap of 1e-6.
+beside the same problem in dense float64 weights, solved to a gap of 9e-6.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ QUICK = Shape(examples=8_000, features=4_000, nonzeros=30, classes=2_000)
 SLICE, QUICK_SLICE = 2_000, 200  # classes
 HELD_OUT = 0.1  # so many more rows are not trained on
 TOP = 5
+REFERENCE = 9e-6  # gap; below 1e-5 weights are float64 throughout
 SPARSE = 1e-3  # memory_mb that no array of weights fits into
 
 
@@ -83,8 +84,7 @@ def compare(shape: Shape, classes: int, C: float, tol: float, intercept: bool) -
     told = []
     for name, options in [
         ("sparse", {"tol": tol, "memory_mb": SPARSE}),
-        ("sparse", {"tol": 1e-6, "memory_mb": SPARSE}),
-        ("dense float64", {"tol": 1e-6, "solver": "sdm"}),
+        ("dense float64", {"tol": REFERENCE, "solver": "accelerated_sdm"}),
     ]:
         model = LinearSVM(C=C, fit_intercept=intercept, **options).fit(X[~held_out], y[~held_out])
         trained, unseen = accuracies(model, X[~held_out], y[~held_out]), accuracies(model, X[held_out], y[held_out])
