@@ -2,7 +2,7 @@
 
 The weights are sparse (docs/many-classes.md). Each fit is in a process of its own, whose peak memory is that of data,
 fit and prediction together. On the slice of the first classes LinearSVM with sparse weights, to the same gap, stands
-beside the same problem in dense float64 weights, solved to a gap of 1e-6.
+beside the same problem in dense float64 weights, solved to a gap of 9e-6.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ QUICK = Shape(examples=8_000, features=4_000, nonzeros=30, classes=2_000)
 SLICE, QUICK_SLICE = 2_000, 200  # classes
 HELD_OUT = 0.1  # so many more rows are not trained on
 TOP = 5
+REFERENCE = 9e-6  # gap; below 1e-5 weights are float64 throughout
 SPARSE = 1e-3  # memory_mb that no array of weights fits into
 
 
@@ -40,11 +41,21 @@ def rows(shape: Shape) -> tuple[Any, np.ndarray, np.ndarray]:
     return X, y, np.arange(len(y)) >= shape.examples
 
 
+def peak_mb() -> float:
+    """The most memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def measure(shape: Shape, C: float, tol: float, intercept: bool, threads: int) -> dict[str, Any]:
     """One fit, and predictions by it."""
     X, y, held_out = rows(shape)
-    model = LinearSVM(C=C, tol=tol, fit_intercept=intercept, memory_mb=SPARSE, n_jobs=threads)
     started, used = time.perf_counter(), time.process_time()
+
+    def tell(record: dict[str, Any]) -> None:
+        certified = "" if np.isnan(record["gap"]) else f", gap {record['gap']:.1e}"
+        progress(f"pass {record['epoch']}: {time.process_time() - used:.0f} s of CPU, {peak_mb():.0f} MB{certified}")
+
+    model = LinearSVM(C=C, tol=tol, fit_intercept=intercept, memory_mb=SPARSE, n_jobs=threads, callbacks=[tell])
     model.fit(X[~held_out], y[~held_out])
     seconds, cpu = time.perf_counter() - started, time.process_time() - used
     started = time.perf_counter()
@@ -60,7 +71,7 @@ def measure(shape: Shape, C: float, tol: float, intercept: bool, threads: int) -
         "trained": trained_on,
         "held_out": accuracies(model, X[held_out], y[held_out]),
         "predicting": predicting,
-        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak": peak_mb(),
     }
 
 
@@ -73,8 +84,7 @@ def compare(shape: Shape, classes: int, C: float, tol: float, intercept: bool) -
     told = []
     for name, options in [
         ("sparse", {"tol": tol, "memory_mb": SPARSE}),
-        ("sparse", {"tol": 1e-6, "memory_mb": SPARSE}),
-        ("dense float64", {"tol": 1e-6, "solver": "sdm"}),
+        ("dense float64", {"tol": REFERENCE, "solver": "accelerated_sdm"}),
     ]:
         model = LinearSVM(C=C, fit_intercept=intercept, **options).fit(X[~held_out], y[~held_out])
         trained, unseen = accuracies(model, X[~held_out], y[~held_out]), accuracies(model, X[held_out], y[held_out])

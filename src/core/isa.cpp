@@ -7,7 +7,7 @@
 #include "pegasos_loops.hpp"
 #include "primal_loops.hpp"
 #include "smo_loops.hpp"
-#include "sparse_loops.hpp"
+#include "sparse_kernels.hpp"
 #include "weight_kernels.hpp"
 #include "window_loops.hpp"
 

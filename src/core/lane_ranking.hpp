@@ -22,6 +22,7 @@ public:
     for (std::size_t node = width_ - 1; node > 0; --node) tree_[node] = std::max(tree_[2 * node], tree_[2 * node + 1]);
   }
 
+  const double *values() const { return tree_.data() + width_; }
   double operator[](std::int64_t lane) const { return tree_[width_ + static_cast<std::size_t>(lane)]; }
 
   void set(std::int64_t lane, double value) {

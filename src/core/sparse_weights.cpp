@@ -29,8 +29,8 @@ void SparseWeights::squared_norms(double *of_lane) const {
     for (const auto &table : tables) {
       const auto slots = table.slots();
       for (Index t = 0; t < slots.count; ++t) {
-        const double w = static_cast<double>(slots.value[t]);
-        if (w != 0) of_lane[slots.index[t]] += w * w;
+        const double w = static_cast<double>(slots.value(t));
+        if (w != 0) of_lane[slots.lane(t)] += w * w;
       }
     }
   });
@@ -44,7 +44,7 @@ void SparseWeights::to_csr(std::vector<std::int64_t> &indptr, std::vector<std::i
   with_tables([&](const auto &tables) { // exactly as much room as is needed: these arrays are large
     for (const auto &table : tables) {
       const auto slots = table.slots();
-      for (Index t = 0; t < slots.count; ++t) most += slots.value[t] != 0;
+      for (Index t = 0; t < slots.count; ++t) most += slots.value(t) != 0;
     }
   });
   for (Index m = 0; m < lanes_; ++m) most += ranking_[m] != 0;
@@ -64,7 +64,7 @@ void SparseWeights::to_csr(std::vector<std::int64_t> &indptr, std::vector<std::i
     for (auto &table : tables) {
       const auto slots = table.slots();
       for (Index t = 0; t < slots.count; ++t)
-        if (slots.value[t] != 0) row.emplace_back(slots.index[t], static_cast<double>(slots.value[t]));
+        if (slots.value(t) != 0) row.emplace_back(slots.lane(t), static_cast<double>(slots.value(t)));
       if (take) table.clear();
       end_row();
     }
@@ -78,7 +78,7 @@ void SparseWeights::to_csr(std::vector<std::int64_t> &indptr, std::vector<std::i
   end_row();
 }
 
-// The order of the slots is that in which scores are added up, and so part of the state.
+// Slots as they stand, empty ones too: a table that is filled anew would grow at other moments.
 void SparseWeights::state(State &state) {
   const auto of = [&]<class S>(std::vector<LaneTable<S>> &tables) {
     std::vector<std::int64_t> counts(tables.size());
@@ -86,10 +86,12 @@ void SparseWeights::state(State &state) {
     std::vector<S> value;
     if (!state.loads())
       for (std::size_t j = 0; j < tables.size(); ++j) {
-        const LaneList<S> slots = tables[j].slots();
+        const SlotList<S> slots = tables[j].slots();
         counts[j] = slots.count;
-        lane.insert(lane.end(), slots.index, slots.index + slots.count);
-        value.insert(value.end(), slots.value, slots.value + slots.count);
+        for (Index t = 0; t < slots.count; ++t) {
+          lane.push_back(std::min(slots.lane(t), static_cast<std::int32_t>(lanes_)));
+          value.push_back(slots.value(t));
+        }
       }
     constexpr std::int64_t most = std::int64_t{1} << 40;
     state.array("slots", counts);
@@ -102,7 +104,7 @@ void SparseWeights::state(State &state) {
       state.check(counts[j] >= 0 && static_cast<std::size_t>(counts[j]) <= lane.size() - at,
                   "lists of weights that end elsewhere");
       const std::size_t count = static_cast<std::size_t>(counts[j]);
-      state.check(tables[j].restore({value.data() + at, lane.data() + at, static_cast<Index>(count)},
+      state.check(tables[j].restore(lane.data() + at, value.data() + at, static_cast<Index>(count),
                                     static_cast<std::int32_t>(lanes_)),
                   "a list of weights that is none");
       at += count;

@@ -3,13 +3,13 @@
 // scores run over whole tables.
 //
 // Conventions
-//   slots  an empty one has the lane `lanes`, which is none, and the value 0: loops over slots need no branch
+//   slots  an empty one has the value 0 and a lane from `lanes` on, which is none: loops over slots need no branch, but
+//          room for kNoLanes more; those are several, lest each empty slot waits for the sum of the one before
 //   ranking  the row of the intercept (see lane_ranking.hpp); zeros without one
 //
 // Values of zero stay until a table grows.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -21,61 +21,75 @@
 
 namespace mm {
 
-// The slots of a table. (A row of a CSR matrix has the same members.)
-template <class S> struct LaneList {
-  const S *value;
-  const std::int32_t *index; // lanes
+inline constexpr std::int32_t kNoLanes = 8;
+
+// A lane and its value side by side: additions and look-ups come at random, and then touch one line of the cache.
+template <class S> struct __attribute__((packed, aligned(4))) LaneSlot {
+  std::int32_t lane;
+  S value;
+};
+
+// The slots of a table.
+template <class S> struct SlotList {
+  const LaneSlot<S> *slot;
   Index count;
+
+  std::int32_t lane(Index t) const { return slot[t].lane; }
+  S value(Index t) const { return slot[t].value; }
+  // The slots from t on, about as many as there are in a round of LaneScores::add.
+  void prefetch(Index t) const {
+    if (t >= count) return;
+    __builtin_prefetch(slot + t);
+    __builtin_prefetch(slot + t + 8);
+  }
 };
 
 // The table of one feature.
 template <class S> class LaneTable {
 public:
-  LaneList<S> slots() const { return {value_.data(), lane_.data(), static_cast<Index>(lane_.size())}; }
+  SlotList<S> slots() const { return {slots_.data(), static_cast<Index>(slots_.size())}; }
   Index used() const { return used_; }
 
   void prefetch(std::int32_t lane) const {
-    if (lane_.empty()) return;
-    __builtin_prefetch(lane_.data() + home(lane));
-    __builtin_prefetch(value_.data() + home(lane));
+    if (!slots_.empty()) __builtin_prefetch(slots_.data() + home(lane));
   }
 
   S get(std::int32_t lane, std::int32_t none) const {
-    if (lane_.empty()) return 0;
-    const std::size_t slot = find(lane, none);
-    return lane_[slot] == none ? 0 : value_[slot];
+    return slots_.empty() ? 0 : slots_[find(lane, none)].value; // an empty slot has the value 0
   }
 
   void add(std::int32_t lane, S change, std::int32_t none) {
-    if (lane_.empty()) resize(2, none);
+    if (slots_.empty()) resize(2, none);
     std::size_t slot = find(lane, none);
-    if (lane_[slot] == none) {
-      if (8 * static_cast<std::size_t>(used_ + 1) > 7 * lane_.size()) { // the longest that linear probing bears
+    if (slots_[slot].lane >= none) {
+      if (8 * static_cast<std::size_t>(used_ + 1) > 7 * slots_.size()) { // the longest that linear probing bears
         grow(none);
         slot = find(lane, none);
       }
-      lane_[slot] = lane;
+      slots_[slot].lane = lane;
       ++used_;
     }
-    value_[slot] += change;
+    slots_[slot].value += change;
   }
 
   void clear() { *this = LaneTable(); }
 
   // The table with these slots; false if there is none.
-  bool restore(const LaneList<S> &slots, std::int32_t none) {
+  bool restore(const std::int32_t *lane, const S *value, Index count, std::int32_t none) {
     clear();
-    if (slots.count == 0) return true;
+    if (count == 0) return true;
     int log = 2;
-    while ((Index{1} << log) < slots.count) ++log;
-    if (slots.count != Index{1} << log || log > 31) return false;
+    while ((Index{1} << log) < count) ++log;
+    if (count != Index{1} << log || log > 31) return false;
     resize(log, none);
-    std::copy_n(slots.index, slots.count, lane_.begin());
-    std::copy_n(slots.value, slots.count, value_.begin());
-    for (const std::int32_t lane : lane_) used_ += lane != none;
-    if (8 * used_ > 7 * slots.count) return false;
-    for (std::size_t s = 0; s < lane_.size(); ++s) // every lane where it is looked for, and once
-      if (lane_[s] == none ? value_[s] != 0 : find(lane_[s], none) != s) return false;
+    for (Index t = 0; t < count; ++t) {
+      LaneSlot<S> &slot = slots_[static_cast<std::size_t>(t)];
+      if (lane[t] < none) slot.lane = lane[t], ++used_;
+      slot.value = value[t];
+    }
+    if (8 * used_ > 7 * count) return false;
+    for (std::size_t s = 0; s < slots_.size(); ++s) // every lane where it is looked for, and once
+      if (slots_[s].lane >= none ? slots_[s].value != 0 : find(slots_[s].lane, none) != s) return false;
     return true;
   }
 
@@ -85,35 +99,29 @@ private:
     return static_cast<std::size_t>((static_cast<std::uint32_t>(lane) * 2654435769u) >> shift_);
   }
   std::size_t find(std::int32_t lane, std::int32_t none) const {
-    const std::size_t mask = lane_.size() - 1;
+    const std::size_t mask = slots_.size() - 1;
     std::size_t slot = home(lane);
-    while (lane_[slot] != lane && lane_[slot] != none) slot = (slot + 1) & mask;
+    while (slots_[slot].lane != lane && slots_[slot].lane < none) slot = (slot + 1) & mask;
     return slot;
   }
   void resize(int log, std::int32_t none) {
     shift_ = 32 - log;
-    lane_.assign(std::size_t{1} << log, none);
-    value_.assign(std::size_t{1} << log, S{0});
+    slots_.resize(std::size_t{1} << log);
+    for (std::size_t s = 0; s < slots_.size(); ++s) slots_[s] = {none + static_cast<std::int32_t>(s) % kNoLanes, S{0}};
   }
   void grow(std::int32_t none) {
-    const std::vector<std::int32_t> lane = std::move(lane_);
-    const std::vector<S> value = std::move(value_);
+    const std::vector<LaneSlot<S>> before = std::move(slots_);
     std::size_t kept = 0;
-    for (const S v : value) kept += v != 0;
+    for (const LaneSlot<S> &slot : before) kept += slot.value != 0;
     int log = 2;
     while (5 * (kept + 1) > 4 * (std::size_t{1} << log)) ++log;
     resize(log, none);
     used_ = static_cast<Index>(kept);
-    for (std::size_t s = 0; s < lane.size(); ++s)
-      if (value[s] != 0) { // empty slots have no value
-        const std::size_t slot = find(lane[s], none);
-        lane_[slot] = lane[s];
-        value_[slot] = value[s];
-      }
+    for (const LaneSlot<S> &slot : before)
+      if (slot.value != 0) slots_[find(slot.lane, none)] = slot; // empty slots have no value
   }
 
-  std::vector<std::int32_t> lane_;
-  std::vector<S> value_;
+  std::vector<LaneSlot<S>> slots_;
   Index used_ = 0;
   int shift_ = 32;
 };

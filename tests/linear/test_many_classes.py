@@ -76,12 +76,14 @@ def test_same_optimum_as_with_an_array(n_classes, loss, fit_intercept):
     np.testing.assert_allclose(V, W, atol=1e-12)
 
 
+@pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-def test_the_same_visits_as_with_an_array(loss):
-    """From so many classes on that an array is moved class by class, too, steps are the same, and so is the result."""
+def test_the_same_visits_as_with_an_array(loss, fit_intercept):
+    """From so many classes on that an array is moved class by class, too, steps are the same, and so is the result:
+    in the first passes, when features know few classes, and later, when they know more than it pays to note."""
     X, y = rows(300, per_class=2)
     X.data = np.round(X.data * 8) / 8  # sums of scores are exact, whatever their order
-    options = dict(loss=loss, fit_intercept=False, tol=1e-6, max_iter=40)
+    options = dict(loss=loss, fit_intercept=fit_intercept, tol=1e-6, max_iter=40)
     with pytest.warns(ConvergenceWarning):
         sparse = LinearSVM(memory_mb=SPARSE, **options | {"tol": 1e-9, "max_iter": 6}).fit(X, y)
     with pytest.warns(ConvergenceWarning):
