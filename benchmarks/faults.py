@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import ctypes
 import errno
+import gc
 import io
 import os
 import shutil
@@ -320,12 +321,15 @@ def on_full_disk(operation: Operation, template: Path, parent: Path) -> tuple[in
                 before = files_of(folder)
                 error = attempt(operation, folder)
                 left = wrongs(operation, folder, before, error)
+                failed = error is not None
         finally:
+            error = None  # whose traceback holds blocks that are mapped
+            gc.collect()
             subprocess.run(["umount", str(disk)], check=True)
-        if error is None and not left:
+        if not failed and not left:
             break
         faults += 1
-        errors += error is not None
+        errors += failed
         wrong += [f"{room} free pages: {what}" for what in left]
     return faults, errors, wrong
 

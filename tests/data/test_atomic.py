@@ -70,7 +70,7 @@ try:
 except OSError as error:
     print(error.errno)
 """
-    done = subprocess.run([sys.executable, "-c", program, str(old)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", program, str(old)], capture_output=True, text=True, timeout=600)
     assert done.stdout == f"{errno.EFBIG}\n", done.stderr
     assert old.read_bytes() == before
     assert only(old)
@@ -79,7 +79,7 @@ except OSError as error:
 def test_standard_output_by_its_name():
     """A link to a pipe, which has no path."""
     program = "from multimargin.data.atomic import write_atomically; write_atomically('/dev/stdout', [b'one ', b'two'])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)
     assert (done.stdout, done.stderr) == ("one two", "")
 
 
