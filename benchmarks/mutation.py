@@ -97,12 +97,12 @@ class Covering:
         return chosen
 
     def more_tests(self, mutant: Mutant) -> list[str]:
-        """Tests of which nothing is known, from the mutant's layer and from files that run its module."""
-        layer = f"tests/{mutant.path.split('/')[0]}/"
+        """Tests of which nothing is known, from files of the mutant's layer with its module's name that run it."""
+        layer, stem = f"tests/{mutant.path.split('/')[0]}/", Path(mutant.path).stem
         return [
             test
             for file, tests in self.unasked.items()
-            if file.startswith(layer) and file in self.files_of[mutant.path]
+            if file.startswith(layer) and stem in file and file in self.files_of[mutant.path]
             for test in tests
         ]
 
