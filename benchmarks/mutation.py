@@ -269,7 +269,12 @@ def main() -> None:
         "--budget", type=float, default=15, help="seconds of the tests of a file (lines) or of a mutant"
     )
     parser.add_argument("--layers", nargs="+", choices=LAYERS, default=LAYERS)
-    parser.add_argument("--more", type=float, default=30, help="seconds for tests whose lines are not known")
+    parser.add_argument(
+        "--more",
+        type=float,
+        default=30,
+        help="seconds for tests whose lines are not known; 0: nor the last of the steps",
+    )
     parser.add_argument("--only", nargs="*", help="lines: these files, again")
     args = parser.parse_args()
     args.work = args.work.resolve()
