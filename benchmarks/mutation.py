@@ -97,12 +97,12 @@ class Covering:
         return chosen
 
     def more_tests(self, mutant: Mutant) -> list[str]:
-        """Tests of which nothing is known, from the mutant's layer and from files that run its module."""
-        layer = f"tests/{mutant.path.split('/')[0]}/"
+        """Tests of which nothing is known, from files of the mutant's layer with its module's name that run it."""
+        layer, stem = f"tests/{mutant.path.split('/')[0]}/", Path(mutant.path).stem
         return [
             test
             for file, tests in self.unasked.items()
-            if file.startswith(layer) and file in self.files_of[mutant.path]
+            if file.startswith(layer) and stem in file and file in self.files_of[mutant.path]
             for test in tests
         ]
 
@@ -269,7 +269,12 @@ def main() -> None:
         "--budget", type=float, default=15, help="seconds of the tests of a file (lines) or of a mutant"
     )
     parser.add_argument("--layers", nargs="+", choices=LAYERS, default=LAYERS)
-    parser.add_argument("--more", type=float, default=30, help="seconds for tests whose lines are not known")
+    parser.add_argument(
+        "--more",
+        type=float,
+        default=30,
+        help="seconds for tests whose lines are not known; 0: nor the last of the steps",
+    )
     parser.add_argument("--only", nargs="*", help="lines: these files, again")
     args = parser.parse_args()
     args.work = args.work.resolve()

@@ -169,12 +169,25 @@ def build(work: Path, sample: dict[int, tuple[Policy, Mutant]]) -> dict[int, tup
     return dict(sorted(kept.items()))
 
 
-# Quick and likely ones first; the seconds of processor time that each stage may take: four times what it does.
+# Quick and likely ones first; then the seconds of processor time that they may take, four times what they do.
+QUICK = ("tests/core/test_steps.py", "(tied or one_lane or nothing_is_violated)", 20)
+SUMS = ("tests/core/test_block.py", "(evaluate or propose_leaves or between_its_bounds)", 20)
 STAGES = (
-    ("tests/core/test_steps.py", "(tied or one_lane or nothing_is_violated)", 20),
-    ("tests/core/test_steps.py", "not (tied or one_lane or nothing_is_violated or permuted)", 120),
-    ("tests/core/test_block.py", "", 120),
+    QUICK,
+    SUMS,
+    ("tests/core/test_steps.py", "(minimiser or first_visit or restricted)", 120),
+    ("tests/core/test_block.py", "", 240),
 )
+
+
+def stages(policy: Policy, mutant: Mutant) -> list[tuple[str, str, float]]:
+    """The tests that are run one after the other; of losses and dual terms those of their sums first."""
+    source = (CORE / policy.header).read_bytes()[: mutant.start].decode()
+    function = re.findall(r"static [\w<>]+ (\w+)\(", source)[-1]
+    if function == "implied_dual":  # of the primal methods
+        return [("tests/linear/test_primal.py", "", 240)]
+    ordered = (SUMS, *(stage for stage in STAGES if stage != SUMS))
+    return list(ordered if re.search("loss|dual", function) else STAGES)
 
 
 def run_steps(args: argparse.Namespace, results: Any, skipped: set[str]) -> None:
@@ -203,7 +216,7 @@ def run_steps(args: argparse.Namespace, results: Any, skipped: set[str]) -> None
         number = numbers[mutant]
         os.environ["MULTIMARGIN_MUTANT"] = str(number)
         policy = every[number][0]
-        for file, which, seconds in STAGES:
+        for file, which, seconds in stages(policy, mutant)[: None if args.more else 3]:
             words = f"{policy.tests} and {which}" if which else policy.tests
             outcome = in_child(lambda: run_tests(["-x", file, "-k", words]), seconds, log)  # noqa: B023
             if outcome not in ("0", "5"):

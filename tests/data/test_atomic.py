@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from multimargin import LinearSVM
-from multimargin.data.atomic import write_atomically
+from multimargin.data.atomic import naming, write_atomically
 from multimargin.models import load, save
 from tests.models.examples import X, Y
 
@@ -98,7 +98,7 @@ def test_folders_that_cannot_be_written(old):
     """As somebody who is not root, whom nothing stops."""
     program = """
 import os, sys
-from multimargin.data.atomic import write_atomically
+from multimargin.data.atomic import naming, write_atomically
 if os.getuid() == 0:
     os.setgid(65534); os.setuid(65534)
 try:
@@ -182,3 +182,15 @@ def test_a_reader_of_the_old_file_keeps_it(old):
         before = old.read_bytes()
         save(LinearSVM("one_vs_rest").fit(X, Y), old)
         assert file.read() == before
+
+
+def test_failed_writes_are_named_and_our_own_words_stay(tmp_path):
+    target = tmp_path / "model"
+    with pytest.raises(OSError) as failed, naming(target):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/proc/self/fd/7")
+    assert failed.value.filename == str(target) and failed.value.errno == errno.ENOSPC
+    assert "make room, or write elsewhere" in str(failed.value)
+    ours = OSError("said already")  # no number of the system's
+    with pytest.raises(OSError, match=r"^said already$") as failed, naming(target):
+        raise ours
+    assert failed.value is ours

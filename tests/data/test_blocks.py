@@ -130,6 +130,8 @@ def test_tables_and_npz(tmp_path):
         (X, {}, TypeError, r"one matrix in memory is \[\(X, y\)\]"),
         ([X], {}, TypeError, "a tuple"),
         ([(X, Y)], {"block_mb": 0}, ValueError, "block_mb"),
+        ([(X, Y)], {"block_mb": 2000.5}, ValueError, "block_mb must be above 0 and at most 2000"),
+        ([(X, Y)], {"zero_based": "maybe"}, ValueError, "zero_based must be True, False or 'auto', got 'maybe'"),
         ([(X, Y)], {"dtype": "i4"}, ValueError, "float32, float64"),
         ([(X, [None] * 700)], {}, ValueError, "labels must be"),
     ],
@@ -309,3 +311,11 @@ def test_two_writers_of_one_store(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
     with pytest.raises(FileExistsError):
         write_blocks(tmp_path / "s", [(X, y)])
+
+
+def test_blocks_are_as_large_as_asked_for(tmp_path):
+    rows, labels = np.random.default_rng(0).normal(size=(4096, 16)), np.arange(4096) % 3  # half a megabyte
+    store = write_blocks(tmp_path / "s", [(rows, labels)], block_mb=0.125)
+    sizes = [8 * 16 * entry.rows / 2**20 for entry in store.entries]
+    assert all(0.1 < size <= 0.125 for size in sizes[:-1])
+    assert len(write_blocks(tmp_path / "one", [(rows, labels)], block_mb=2000)) == 1  # the most

@@ -8,6 +8,7 @@ from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.preprocessing import StandardScaler
 
 from multimargin import LinearSVM
+from multimargin.linear.newton import _solve
 from tests.oracles import objectives_of, optimum, problems_of
 
 DATA = {"iris": load_iris, "wine": load_wine, "breast_cancer": load_breast_cancer}
@@ -97,3 +98,15 @@ def test_stopping_by_violation_is_refused():
     X, y = load("iris")
     with pytest.raises(ValueError, match="solver='newton' has stopping 'gap'"):
         LinearSVM(solver="newton", stopping="violation").fit(X, y)
+
+
+def test_the_newton_system_is_solved_exactly_or_damped():
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(6, 6))
+    H, b = root @ root.T + np.eye(6), rng.normal(size=6)
+    np.testing.assert_allclose(_solve(H, b), np.linalg.solve(H, b), rtol=1e-9)
+    # Singular: Cholesky refuses it. Damped a little it is solved where it can be.
+    flat, b = np.diag([1.0, 4.0, 0.0]), np.array([3.0, 2.0, 0.0])
+    np.testing.assert_allclose(_solve(flat, b), [3.0, 0.5, 0.0], rtol=1e-9)
+    for broken in (np.nan, np.inf, -np.inf):
+        np.testing.assert_array_equal(_solve(np.diag([1.0, broken]), np.ones(2)), np.zeros(2))

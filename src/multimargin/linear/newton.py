@@ -217,6 +217,8 @@ def _dense(examples: Examples) -> np.ndarray:
 
 def _solve(H: np.ndarray, b: np.ndarray) -> np.ndarray:
     """H^-1 b for a positive definite H, damped until Cholesky takes it."""
+    if not np.isfinite(H).all():  # there is no step; and Cholesky may take NaN, or refuse it however damped
+        return np.zeros_like(b)
     damping = 0.0
     while True:
         try:
@@ -224,5 +226,3 @@ def _solve(H: np.ndarray, b: np.ndarray) -> np.ndarray:
             return scipy.linalg.cho_solve(factor, b, check_finite=False)
         except np.linalg.LinAlgError:
             damping = max(10 * damping, 1e-14 * float(np.trace(H)) / len(H))
-            if not np.isfinite(damping):  # nor is H: there is no step
-                return np.zeros_like(b)
