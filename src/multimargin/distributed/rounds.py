@@ -34,10 +34,12 @@ from multimargin.linear.examples import Examples
 from multimargin.problems.formulations import Formulation
 
 _ONE_PASS = 1e-9  # epochs: the core ends a call after the pass that exceeds them
-_STRENGTH = 4.0  # of the acceleration, for one rank and examples with C ||x||^2 = 1
+COST_OF_A_NUMBER = 100.0  # of W in a sum over the ranks, in multiply-adds
+_STRENGTH = 8.0  # of the acceleration, for one rank and examples with C ||x||^2 = 1
 # Rounds with the first kappa. The steering of acceleration.hpp is for passes of one process and lowers it too soon, but
 # from hard problems, which take more rounds, it finds the way.
 _FIRST_ROUNDS = 20
+_DEAR = 0.5  # of a pass: sums that cost more are worth a second one
 _PROMISING = 3.0  # estimated gaps of so many times the target are looked into
 _ROUNDS_TO_HALVE = 3.0  # the gap, at best
 
@@ -79,7 +81,7 @@ class SharedExamples:
         """The blocks of a machine, and the rounds over them."""
         own_seed = np.random.SeedSequence([seed, self.collective.rank]).generate_state(1)[0]
         block = self.own.block(problem, lists, int(own_seed))
-        return [block], Rounds(block, self)
+        return [block], Rounds(block, self, problem.lanes)
 
     def candidate(self, passes: Rounds, out: _core.Weights) -> bool:
         """The algorithm's stands."""
@@ -111,10 +113,13 @@ class _Told(NamedTuple):
 class Rounds:
     """The schedule of rounds, in the place of the core's schedule of passes."""
 
-    def __init__(self, block: _core.Block, examples: SharedExamples):
+    def __init__(self, block: _core.Block, examples: SharedExamples, lanes: int):
         self.block, self.examples = block, examples
         self._passes = _core.Passes([block])
         self._sigma = examples.n / max(block.n_examples, 1)
+        cost = float(examples.collective.allreduce(np.array([block.cost_of_pass]))[0]) / examples.collective.size
+        dear = examples.collective.size > 1 and COST_OF_A_NUMBER * examples.n_weights * lanes > _DEAR * cost
+        self._local_passes = 2 if dear else 1
         self._acceleration = _core.Acceleration()
         self._objectives = (0.0, 0.0)  # primal and dual, estimated by the last round
         self._scale_step = 0.0
@@ -185,24 +190,29 @@ class Rounds:
         return float(np.max((primal - lower) / np.maximum(np.abs(primal), 1e-300)))
 
     def _pass(self, weights: _core.Weights, tolerance: float, permute: bool, rest_share: float) -> _Told:
-        """A full pass over the own examples."""
+        """A full pass over the own examples, or two; what the first one found to violate, and the last one lost."""
         if self.block.n_examples == 0:
             return _Told()
-        _, (record,) = self._passes.run(
-            weights,
-            tolerance=np.inf if self._visit_all else tolerance,
-            certify_below=-np.inf,
-            budget=np.inf,
-            max_epochs=_ONE_PASS,
-            shrinking=False,
-            permute=permute,
-            rest_share=0.0 if self._visit_all else rest_share,
-            stages=False,
-            scale=self._sigma,
-        )
+        violation, visited = 0.0, 0
+        for _ in range(self._local_passes):
+            _, (record,) = self._passes.run(
+                weights,
+                tolerance=np.inf if self._visit_all else tolerance,
+                certify_below=-np.inf,
+                budget=np.inf,
+                max_epochs=_ONE_PASS,
+                shrinking=False,
+                permute=permute,
+                rest_share=0.0 if self._visit_all else rest_share,
+                stages=False,
+                scale=self._sigma,
+            )
+            violation, visited = max(violation, record.violation), visited + record.visited
+            if record.violation < tolerance:  # as little is left; and whoever judges counts visits of single passes
+                break
         w, v = weights.squared_norms()
         loss, dual = record.primal - 0.5 * float(w.sum()), -record.dual - 0.5 * float(v.sum())
-        return _Told(record.violation, record.visited, loss, dual, self._passes.scale_step(weights))
+        return _Told(violation, visited, loss, dual, self._passes.scale_step(weights))
 
     def _judge(self, done: Round, tolerance: float, certify_below: float) -> str:
         """What the algorithm is to think of a round. Below the tolerance it must have been over all examples: those
