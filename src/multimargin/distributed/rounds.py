@@ -12,9 +12,9 @@ of the examples, so that a rank with most of them steps nearly as if it were alo
 following the ratio of the two sides: where ranks hold similar rows, as they do after a shuffle, rounds with it swing
 or diverge.
 
-To the algorithm (linear/sdm.py) a round is a pass, as is a tour of blocks on disk (linear/streamed.py). Rounds, not
-local passes, are what is scarce, and a second local pass mostly fits W to the own rows; so every pass is followed by
-a sum, and every round is a stage of the acceleration. Its kappa is larger than in one process and grows with the root
+To the algorithm (linear/sdm.py) a round is a pass, as is a tour of blocks on disk (linear/streamed.py), and every round
+is a stage of the acceleration. A second local pass mostly fits W to the own rows, but saves some rounds: it is made
+where the sum costs about as much as a pass. Kappa is larger than in one process and grows with the root
 of the number of ranks (found by experiment): the more W is held, the less ranks disturb each other. What passes see
 of the loss is too good, as W has been fitted to the own rows by then; so when it promises the target, the objectives
 are evaluated. Whatever a rank decides on is a sum over all, so all decide the same.
@@ -36,9 +36,10 @@ from multimargin.problems.formulations import Formulation
 _ONE_PASS = 1e-9  # epochs: the core ends a call after the pass that exceeds them
 COST_OF_A_NUMBER = 100.0  # of W in a sum over the ranks, in multiply-adds
 _STRENGTH = 8.0  # of the acceleration, for one rank and examples with C ||x||^2 = 1
-# Rounds with the first kappa. The steering of acceleration.hpp is for passes of one process and lowers it too soon, but
-# from hard problems, which take more rounds, it finds the way.
-_FIRST_ROUNDS = 20
+# Rounds in which the gap should halve. As long as it does kappa stays: the steering of acceleration.hpp is for passes
+# of one process and lowers it too soon, which costs two to three times the rounds. Where it does not (large C, classes
+# that are nearly separable) kappa is too large, and the steering finds the way.
+_ROUNDS_TO_STALL = 40
 _DEAR = 0.5  # of a pass: sums that cost more are worth a second one
 _PROMISING = 3.0  # estimated gaps of so many times the target are looked into
 _ROUNDS_TO_HALVE = 3.0  # the gap, at best
@@ -123,7 +124,9 @@ class Rounds:
         self._acceleration = _core.Acceleration()
         self._objectives = (0.0, 0.0)  # primal and dual, estimated by the last round
         self._scale_step = 0.0
-        self._rounds = 0
+        self._rounds = self._halved_at = 0
+        self._gap_to_halve = inf
+        self._stalled = False
         self._visit_all = False
         self._evaluate_at = 0  # the round from which on it may be worth while
 
@@ -146,8 +149,8 @@ class Rounds:
     ) -> tuple[str, list[Round]]:
         """One round; as of the core's passes, why it stopped and what it was. There is no budget: all wait for all."""
         if self._rounds and weights.kappa > 0:
-            steered = self._rounds >= _FIRST_ROUNDS
-            self._acceleration.end_stage(weights, *(self._objectives if steered else (0.0, 0.0)))  # zeros: kappa stays
+            objectives = self._objectives if self._stalled else (0.0, 0.0)  # zeros: kappa stays
+            self._acceleration.end_stage(weights, *objectives)
         self._rounds += 1
         before = weights.array.copy()
         w_before = float(weights.squared_norms()[0].sum())
@@ -165,6 +168,7 @@ class Rounds:
         lower = -(0.5 * float(weights.squared_norms()[1].sum()) + dual) + constant
         self._objectives = (primal, lower)
         gap = (primal - lower) / max(abs(primal), 1e-300)
+        self._watch_for_stall(gap)
         if gap <= _PROMISING * certify_below and self._rounds >= self._evaluate_at:
             gap = self._evaluated(weights)
             halvings = log2(gap / certify_below) if certify_below < gap < inf else 0.0
@@ -173,6 +177,11 @@ class Rounds:
             gap = nan  # too good to be true
         done = Round(violation, int(visited), gap)
         return self._judge(done, tolerance, certify_below), [done]
+
+    def _watch_for_stall(self, gap: float) -> None:
+        if 0 < gap <= 0.5 * self._gap_to_halve:
+            self._gap_to_halve, self._halved_at = gap, self._rounds
+        self._stalled = self._stalled or self._rounds - self._halved_at > _ROUNDS_TO_STALL
 
     def _evaluated(self, weights: _core.Weights) -> float:
         """The relative gap at W, or the worst of its parts; but for rounding it is one."""
