@@ -326,14 +326,6 @@ NB_MODULE(_core, m) {
           },
           "kappa"_a)
       .def(
-          "end_stage",
-          [](mm::Weights &self) {
-            if (!(self.kappa() > 0)) throw nb::value_error("only accelerated weights have stages");
-            nb::gil_scoped_release release;
-            self.extrapolate(mm::Acceleration::momentum(self.kappa()), self.kappa());
-          },
-          "Move Z; kappa stays.")
-      .def(
           "extrapolate",
           [](mm::Weights &self, double beta, double next_kappa) {
             if (!(self.kappa() > 0 && next_kappa > 0)) throw nb::value_error("only accelerated weights extrapolate");
@@ -377,6 +369,21 @@ NB_MODULE(_core, m) {
         return nb::make_tuple(owned_array(std::move(w)), owned_array(std::move(v)));
       });
 
+  nb::class_<mm::Acceleration>(m, "Acceleration", "How strongly stages are accelerated (acceleration.hpp).")
+      .def(nb::init<>())
+      .def(
+          "end_stage",
+          [](mm::Acceleration &self, mm::Weights &weights, double primal, double dual) {
+            const double kappa = weights.kappa();
+            if (!(kappa > 0)) throw nb::value_error("only accelerated weights have stages");
+            nb::gil_scoped_release release;
+            std::vector<double> w(static_cast<std::size_t>(weights.stride())), v(w.size());
+            const double distance = weights.squared_norms(w.data(), v.data());
+            const double squared_norm = std::accumulate(w.begin(), w.end(), 0.0);
+            const double next = self.steer(kappa, {primal, dual, 0.5 * squared_norm, distance});
+            weights.extrapolate(mm::Acceleration::momentum(kappa), next);
+          },
+          "weights"_a, "primal"_a, "dual"_a, "Move Z, and kappa by what full passes saw of the objectives.");
 
   nb::class_<mm::PassRecord>(m, "PassRecord", "One pass over the examples of a block.")
       .def_ro("full", &mm::PassRecord::full)

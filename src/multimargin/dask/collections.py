@@ -23,10 +23,19 @@ def is_distributed(X: Any) -> bool:
 def row_blocks(X: Any, name: str) -> list[Any]:
     """The blocks of rows of a Dask array, DataFrame or Series, or of a list of delayed ones."""
     if isinstance(X, list | tuple):
+        for number, block in enumerate(X):
+            if not isinstance(block, Delayed | Future):
+                raise TypeError(
+                    f"{name} must be a list of delayed blocks, got {type(block).__name__} as number {number}: "
+                    "dask.delayed(block), or client.submit(...)"
+                )
         return list(X)
     if hasattr(X, "to_delayed") and hasattr(X, "map_partitions"):  # a DataFrame or Series
         return list(X.to_delayed())
     if hasattr(X, "numblocks"):
+        if X.ndim != (2 if name == "X" else 1):
+            wanted = "rows and columns" if name == "X" else "one value a row"
+            raise ValueError(f"{name} must have {wanted}, got an array of {X.ndim} dimensions")
         if X.ndim == 2 and X.numblocks[1] > 1:
             X = X.rechunk({1: -1})
         return X.to_delayed().ravel().tolist()
@@ -42,16 +51,23 @@ def blocks_of(X: Any, y: Any, sample_weight: Any) -> list[Delayed]:
             f"X must be a Dask array or DataFrame, or a list of delayed blocks, got {type(X).__name__}; for arrays in "
             "memory there is multimargin.LinearSVM"
         )
-    of_X, of_y = row_blocks(X, "X"), row_blocks(y, "y")
-    of_weight = [None] * len(of_X) if sample_weight is None else row_blocks(sample_weight, "sample_weight")
-    for name, blocks in (("y", of_y), ("sample_weight", of_weight)):
-        if len(blocks) != len(of_X):
-            raise ValueError(
-                f"X has {len(of_X)} blocks of rows and {name} has {len(blocks)}: rechunk or repartition one like the "
-                "other"
-            )
+    with_y = blocks_beside(X, y, "y")
+    with_weight = with_y if sample_weight is None else blocks_beside(X, sample_weight, "sample_weight")
     prepare = delayed(prepared, pure=True)
-    return [prepare(*rows, number) for number, rows in enumerate(zip(of_X, of_y, of_weight, strict=True))]
+    return [
+        prepare(rows, labels, None if sample_weight is None else weight, number)
+        for number, ((rows, labels), (_, weight)) in enumerate(zip(with_y, with_weight, strict=True))
+    ]
+
+
+def blocks_beside(X: Any, other: Any, name: str) -> list[tuple[Any, Any]]:
+    """Blocks of X, each with what belongs to its rows."""
+    rows, others = row_blocks(X, "X"), row_blocks(other, name)
+    if len(others) != len(rows):
+        raise ValueError(
+            f"X has {len(rows)} blocks of rows and {name} has {len(others)}: rechunk or repartition one like the other"
+        )
+    return list(zip(rows, others, strict=True))
 
 
 def feature_names(X: Any) -> np.ndarray | None:

@@ -9,7 +9,7 @@ import numpy as np
 from dask import compute, delayed
 from distributed import Client, get_client
 
-from multimargin.dask.collections import blocks_of, feature_names, is_distributed, row_blocks
+from multimargin.dask.collections import blocks_beside, blocks_of, feature_names, is_distributed, row_blocks
 from multimargin.dask.presence import Presence
 from multimargin.dask.training import ClusterRequest, train_on_cluster
 from multimargin.dask.worker import Summary, summary
@@ -106,15 +106,18 @@ class LinearSVM(linear_svm.LinearSVM):
 
     def _describe(self, X, summaries: list[Summary]) -> np.ndarray:
         """Set classes and features; the weight of every class."""
-        if len({each.shape[1] for each in summaries}) > 1:
-            raise ValueError(f"blocks of X differ in columns: {sorted({each.shape[1] for each in summaries})}")
+        width = summaries[0].shape[1] if summaries else 0
+        for number, each in enumerate(summaries):
+            if each.shape[1] != width:
+                raise ValueError(f"block {number} of X has {each.shape[1]} columns, and block 0 has {width}")
+        _check_kinds(summaries)
         labels = np.concatenate([each.labels for each in summaries if len(each.labels)] or [np.empty(0)])
         if not len(labels):
             raise ValueError("X has no rows")
         if labels.dtype.kind == "f" and np.any(labels != np.floor(labels)):
             raise ValueError("y must hold classes; it holds fractions, as for a regression")
         self.classes_, encoded = self._encoded(labels)
-        self.n_features_in_ = summaries[0].shape[1]
+        self.n_features_in_ = width
         self.__dict__.pop("feature_names_in_", None)
         if (names := feature_names(X)) is not None:
             self.feature_names_in_ = names
@@ -161,7 +164,7 @@ class LinearSVM(linear_svm.LinearSVM):
             raise ValueError("score takes no sample_weight of collections")
         right = delayed(_right)
         model = delayed(self.to_local())
-        blocks = zip(row_blocks(X, "X"), row_blocks(y, "y"), strict=True)
+        blocks = blocks_beside(X, y, "y")
         counts = np.array(compute(*(right(model, rows, labels) for rows, labels in blocks)))
         return float(counts[:, 0].sum() / counts[:, 1].sum())
 
@@ -205,6 +208,18 @@ def _summaries(client: Client, prepared: list) -> list[Summary]:
     summaries = client.map(summary, prepared, pure=False)
     presence.wait(summaries)
     return presence.results(summaries)
+
+
+def _check_kinds(summaries: list[Summary]) -> None:
+    """Refuse labels that are numbers in one block and strings in another: they have no order."""
+    kinds = {
+        "numbers" if each.labels.dtype.kind in "biuf" else "other labels": number
+        for number, each in reversed(list(enumerate(summaries)))
+        if len(each.labels)
+    }
+    if len(kinds) > 1:
+        places = " and ".join(f"{kind} (block {number})" for kind, number in sorted(kinds.items()))
+        raise ValueError(f"y mixes {places}: labels must be all of a kind, such as strings")
 
 
 def _check_for_clusters(model: Any) -> None:

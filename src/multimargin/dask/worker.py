@@ -13,6 +13,7 @@ from distributed import get_worker, secede
 from multimargin.data.rows import checked
 from multimargin.distributed.collective import Listener, Tree, connect
 from multimargin.distributed.rank import Job, Part, Rank, Reply
+from multimargin.estimators.bad_rows import check_labels
 
 # Ranks by worker and training: workers may share a process. A training that ends takes its rank away; one whose client
 # was killed leaves it until another begins, an hour or more after its last round.
@@ -53,11 +54,12 @@ def prepared(X: Any, y: Any, weight: Any, number: int) -> Block:
         if weight is not None:
             weight = np.asarray(weight, dtype=np.float64)
             if weight.shape != y.shape or not np.isfinite(weight).all() or (weight < 0).any():
-                raise ValueError("weights must be finite, not negative, and one a row")
+                raise ValueError("sample_weight must be finite, not negative, and one a row")
         if y.ndim != 1 or len(y) != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows and y the shape {y.shape}")
         if y.dtype.kind == "f" and not np.isfinite(y).all():
-            raise ValueError("y holds values that are not finite")
+            raise ValueError(f"y holds a value that is not finite in row {np.flatnonzero(~np.isfinite(y))[0]}")
+        check_labels(y)
         return Block(X, y, weight)
     except (ValueError, TypeError) as error:
         raise type(error)(f"block {number}: {error}") from error

@@ -11,13 +11,12 @@ import scipy.sparse as sp
 
 from multimargin.data.rows import as_rows
 from multimargin.distributed.collective import Collective
-from multimargin.distributed.rounds import SharedExamples
+from multimargin.distributed.rounds import COST_OF_A_NUMBER, SharedExamples
 from multimargin.linear.examples import Examples
 from multimargin.linear.machine import BUDGET, Machine, PassRecord, Settings
 from multimargin.linear.solvers import SOLVERS
 from multimargin.problems.formulations import formulation
 
-_COST_OF_A_NUMBER = 100.0  # of W in a sum over the ranks, in multiply-adds
 _MOST_ROUNDS = 16  # of a call: those who wait want to hear of it
 
 
@@ -93,7 +92,7 @@ class Rank:
             algorithm.start(machine, warm=warm)
             self.machine = machine
             cost = float(collective.allreduce(np.array([machine.cost_of_pass]))[0]) / collective.size
-            cost += _COST_OF_A_NUMBER * machine.n_weights * self.problem.lanes
+            cost += COST_OF_A_NUMBER * machine.n_weights * self.problem.lanes
             self._rounds_a_call = int(np.clip(BUDGET / cost, 1, _MOST_ROUNDS)) if cost else 1
 
     def advance(self, max_epochs: float) -> Reply:

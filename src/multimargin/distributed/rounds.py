@@ -12,11 +12,10 @@ of the examples, so that a rank with most of them steps nearly as if it were alo
 following the ratio of the two sides: where ranks hold similar rows, as they do after a shuffle, rounds with it swing
 or diverge.
 
-To the algorithm (linear/sdm.py) a round is a pass, as is a tour of blocks on disk (linear/streamed.py). Rounds, not
-local passes, are what is scarce, and a second local pass mostly fits W to the own rows; so every pass is followed by
-a sum, and every round is a stage of the acceleration. Its kappa is larger than in one process and grows with the root
-of the number of ranks (found by experiment): the more W is held, the less ranks disturb each other. It stays: the
-steering of acceleration.hpp is for passes of one process, and would lower it. What passes see
+To the algorithm (linear/sdm.py) a round is a pass, as is a tour of blocks on disk (linear/streamed.py), and every round
+is a stage of the acceleration. A second local pass mostly fits W to the own rows, but saves some rounds: it is made
+where the sum costs about as much as a pass. Kappa is larger than in one process and grows with the root
+of the number of ranks (found by experiment): the more W is held, the less ranks disturb each other. What passes see
 of the loss is too good, as W has been fitted to the own rows by then; so when it promises the target, the objectives
 are evaluated. Whatever a rank decides on is a sum over all, so all decide the same.
 """
@@ -39,11 +38,14 @@ from multimargin.linear.directions import (
     worth_sampling,
 )
 from multimargin.linear.examples import Examples
+from multimargin.linear.stages import Stages
 from multimargin.problems.formulations import Formulation
 from multimargin.problems.range import check_reach
 
 _ONE_PASS = 1e-9  # epochs: the core ends a call after the pass that exceeds them
+COST_OF_A_NUMBER = 100.0  # of W in a sum over the ranks, in multiply-adds
 _STRENGTH = 8.0  # of the acceleration, for one rank and examples with C ||x||^2 = 1
+_DEAR = 0.5  # of a pass: sums that cost more are worth a second one
 _PROMISING = 3.0  # estimated gaps of so many times the target are looked into
 _ROUNDS_TO_HALVE = 3.0  # the gap, at best
 
@@ -110,7 +112,7 @@ class SharedExamples:
         """The blocks of a machine, and the rounds over them."""
         own_seed = np.random.SeedSequence([seed, self.collective.rank]).generate_state(1)[0]
         block = self.own.block(problem, lists, int(own_seed))
-        return [block], Rounds(block, self)
+        return [block], Rounds(block, self, problem.lanes)
 
     def candidate(self, passes: Rounds, out: _core.Weights) -> bool:
         """The algorithm's stands."""
@@ -142,10 +144,14 @@ class _Told(NamedTuple):
 class Rounds:
     """The schedule of rounds, in the place of the core's schedule of passes."""
 
-    def __init__(self, block: _core.Block, examples: SharedExamples):
+    def __init__(self, block: _core.Block, examples: SharedExamples, lanes: int):
         self.block, self.examples = block, examples
         self._passes = _core.Passes([block])
         self._sigma = examples.n / max(block.n_examples, 1)
+        cost = float(examples.collective.allreduce(np.array([block.cost_of_pass]))[0]) / examples.collective.size
+        dear = examples.collective.size > 1 and COST_OF_A_NUMBER * examples.n_weights * lanes > _DEAR * cost
+        self._local_passes = 2 if dear else 1
+        self._stages = Stages()
         self._scale_step = 0.0
         self._rounds = 0
         self._visit_all = False
@@ -170,7 +176,7 @@ class Rounds:
     ) -> tuple[str, list[Round]]:
         """One round; as of the core's passes, why it stopped and what it was. There is no budget: all wait for all."""
         if self._rounds and weights.kappa > 0:
-            weights.end_stage()
+            self._stages.end(weights)
         self._rounds += 1
         before = weights.array.copy()
         w_before = float(weights.squared_norms()[0].sum())
@@ -187,6 +193,7 @@ class Rounds:
         primal = 0.5 * w_before + loss + constant
         lower = -(0.5 * float(weights.squared_norms()[1].sum()) + dual) + constant
         gap = (primal - lower) / max(abs(primal), 1e-300)
+        self._stages.saw(primal, lower)
         if gap <= _PROMISING * certify_below and self._rounds >= self._evaluate_at:
             gap = self._evaluated(weights)
             halvings = log2(gap / certify_below) if certify_below < gap < inf else 0.0
@@ -211,24 +218,29 @@ class Rounds:
         return float(np.max((primal - lower) / np.maximum(np.abs(primal), 1e-300)))
 
     def _pass(self, weights: _core.Weights, tolerance: float, permute: bool, rest_share: float) -> _Told:
-        """A full pass over the own examples."""
+        """A full pass over the own examples, or two; what the first one found to violate, and the last one lost."""
         if self.block.n_examples == 0:
             return _Told()
-        _, (record,) = self._passes.run(
-            weights,
-            tolerance=np.inf if self._visit_all else tolerance,
-            certify_below=-np.inf,
-            budget=np.inf,
-            max_epochs=_ONE_PASS,
-            shrinking=False,
-            permute=permute,
-            rest_share=0.0 if self._visit_all else rest_share,
-            stages=False,
-            scale=self._sigma,
-        )
+        violation, visited = 0.0, 0
+        for _ in range(self._local_passes):
+            _, (record,) = self._passes.run(
+                weights,
+                tolerance=np.inf if self._visit_all else tolerance,
+                certify_below=-np.inf,
+                budget=np.inf,
+                max_epochs=_ONE_PASS,
+                shrinking=False,
+                permute=permute,
+                rest_share=0.0 if self._visit_all else rest_share,
+                stages=False,
+                scale=self._sigma,
+            )
+            violation, visited = max(violation, record.violation), visited + record.visited
+            if record.violation < tolerance:  # as little is left; and whoever judges counts visits of single passes
+                break
         w, v = weights.squared_norms()
         loss, dual = record.primal - 0.5 * float(w.sum()), -record.dual - 0.5 * float(v.sum())
-        return _Told(record.violation, record.visited, loss, dual, self._passes.scale_step(weights))
+        return _Told(violation, visited, loss, dual, self._passes.scale_step(weights))
 
     def _judge(self, done: Round, tolerance: float, certify_below: float) -> str:
         """What the algorithm is to think of a round. Below the tolerance it must have been over all examples: those

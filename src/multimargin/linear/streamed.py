@@ -30,6 +30,7 @@ from multimargin.linear.directions import (
     worth_sampling,
 )
 from multimargin.linear.examples import Examples
+from multimargin.linear.stages import Stages
 from multimargin.problems.formulations import Formulation
 from multimargin.problems.range import SMALLEST_C, check_reach
 
@@ -265,6 +266,7 @@ class Tours:
 
     def __init__(self, blocks: DiskBlocks):
         self.blocks = blocks
+        self._stages = Stages()
         self._on_tour = False
         self._full = self._next_full = True
         self._shrunk_effort = 0.0  # in epochs, since the last full tour
@@ -338,7 +340,7 @@ class Tours:
 
     def _begin(self, weights: _core.Weights) -> None:
         if self._next_full and self._visited and weights.kappa > 0:
-            weights.end_stage()  # which is a full tour and the shrunk ones after it
+            self._stages.end(weights)  # a stage is a full tour and the shrunk ones after it
         self._on_tour, self._full = True, self._next_full
         self.blocks.begin_tour()
         self._violation, self._visited = 0.0, 0
@@ -362,6 +364,7 @@ class Tours:
         constant = self.blocks.examples.constant
         primal = 0.5 * float(w.sum()) + self._loss + constant
         dual = -0.5 * float(v.sum()) - self._dual + constant
+        self._stages.saw(primal, dual)
         return Tour(self._violation, self._visited, (primal - dual) / max(abs(primal), 1e-300))
 
     def _judge(self, tour: Tour, tolerance: float, certify_below: float, shrinking: bool, shrunk_effort: float) -> str:
