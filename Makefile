@@ -98,7 +98,8 @@ sanitize-address: build/sanitize-address/stamp
 	  PYTHONPATH=build/sanitize-address $(BIN)/python -m pytest -n auto $(SANITIZED_TESTS) --ignore=tests/core/test_memory.py
 
 sanitize-thread: build/sanitize-thread/stamp
-	$(call LOADED,tsan) TSAN_OPTIONS=halt_on_error=1 \
+	$(call LOADED,tsan) \
+	  TSAN_OPTIONS="halt_on_error=1 ignore_noninstrumented_modules=1 log_path=$(abspath build/tsan)" \
 	  PYTHONPATH=build/sanitize-thread $(BIN)/python -m pytest -n auto $(THREADED_TESTS) -k "thread or jobs or parallel"
 
 clean:

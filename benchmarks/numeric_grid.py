@@ -46,7 +46,7 @@ ROUNDING = {"linear": 1e-6, "kernel": 0.3 * TOL}
 MAX_ITER = {"linear": 100, "kernel": 100, "classes": 3}
 MEMORY = 6 << 30  # bytes of address space of a child
 # An error is clear if it says one of these: which argument, and what to do about it.
-ADVICE = r"scale the features|lower C|raise C|sample_weight|C must|gamma|choose|use |needs"
+ADVICE = r"scale the features|lower C|raise C|sample_weight|C must|gamma|choose|\buse\b|needs"
 
 
 def ended(one: Cell) -> tuple[str, str]:

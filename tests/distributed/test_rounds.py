@@ -338,3 +338,19 @@ def test_a_problem_beyond_float64_is_refused_by_all():
     X, y = digits(100)
     said = refusals([X[::2], X[1::2]], y, parameters=({"C": 1e200}, {"C": 1e200}))
     assert all("float64 has room for" in each for each in said)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_dense_rows_to_the_default_tolerance(ranks):
+    """Without the directions that all rows share, or with a kappa that falls, these take thousands of rounds."""
+    X, y = load_digits(return_X_y=True)
+    X = X / 16
+
+    def work(rank, collective):
+        return fit_shared(LinearSVM(), X[rank::ranks], y[rank::ranks], collective, classes=np.arange(10))
+
+    model = together(ranks, work)[0]
+    assert model.converged_
+    assert len(model.history_) < 400
+    local = LinearSVM(tol=1e-5).fit(X, y)
+    assert local.dual_objective_ * (1 - 1e-9) <= model.primal_objective_ <= local.primal_objective_ * 1.001

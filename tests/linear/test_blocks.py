@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from multimargin import KernelSVM, LinearSVM, load, save
@@ -256,3 +256,18 @@ def test_the_first_pass_over_a_store_counts(tmp_path, monkeypatch):
         model = LinearSVM(time_limit=slow, tol=1e-12, solver="sdm").fit(store)
     assert model.history_["seconds"][0] > slow
     assert 0 < model.dual_gap_ <= 1
+
+
+def test_dense_rows_take_few_more_epochs_than_in_memory(tmp_path):
+    """Without the directions that all rows share they took more than a hundred."""
+    X, y = load_digits(return_X_y=True)
+    X = X / 16
+    parts = [(X[at : at + 450], y[at : at + 450]) for at in range(0, len(y), 450)]
+    store = write_blocks(tmp_path / "digits.blocks", parts, block_mb=X.nbytes / 4e6)
+    assert len(store) >= 4
+    model = LinearSVM(tol=1e-2).fit(store)
+    assert model.converged_
+    assert model.history_["solver"][-1] == "accelerated_sdm"
+    assert model.n_iter_ <= 60
+    optimum = LinearSVM(tol=1e-5).fit(X, y)
+    assert optimum.dual_objective_ * (1 - 1e-9) <= model.primal_objective_ <= optimum.primal_objective_ * 1.0101

@@ -54,7 +54,7 @@ def weights_are_sparse(
     else:
         why, todo = "restricted_step=False", "restricted_step=True keeps them sparse"
     raise ValueError(
-        f"memory_mb={memory_mb:g} is too little: {n_weights} x {lanes} weights take {dense / _MB:.0f} MB, and {why} "
+        f"memory_mb={memory_mb:g} is too little: {n_weights} x {lanes} weights take {dense / _MB:.3g} MB, and {why} "
         f"needs all of them; {todo}, or raise memory_mb, or hash the features to fewer"
     )
 
