@@ -47,7 +47,7 @@ class Group:
 
     def __init__(self, client: Client, job: Job, classes: np.ndarray, blocks: list[Delayed]):
         self.client, self.job, self.classes, self.blocks = client, job, classes, blocks
-        self.presence = Presence(client)
+        self.presence = Presence(client, some_were=True)  # who prepared the blocks
         self.training = uuid4().hex
         self.addresses: list[str] = []  # of the ranks' workers
         self.losses = 0

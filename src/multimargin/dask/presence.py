@@ -20,9 +20,9 @@ FAILED = ("error", "cancelled")
 class Presence:
     """The workers of a client's cluster, as they come and go."""
 
-    def __init__(self, client: Client):
+    def __init__(self, client: Client, *, some_were: bool = False):
         self.client = client
-        self._some_were = bool(client.nthreads())
+        self._some_were = some_were
         self._none_since: float | None = None
 
     def workers(self) -> set[str]:
