@@ -20,7 +20,7 @@ def text(tmp_path_factory):
 def test_text_that_is_too_large_is_trained_from_blocks(run, text, tmp_path):
     wanted = ("--tol", "0.05", "--C", "0.01", "--json")
     found = run("train", text, tmp_path / "a.model", *wanted, "--memory-mb", "0.1")
-    assert (found.code, found.json["rows"], found.json["solver"]) == (0, 3000, "sdm"), found.err
+    assert (found.code, found.json["rows"], found.json["solver"]) == (0, 3000, "accelerated_sdm"), found.err
     assert found.json["gap"] <= 0.05
     assert [path.name for path in tmp_path.iterdir()] == ["a.model"]
     alone = LinearSVM(C=0.01, tol=0.05).fit(*read_svmlight(text))
