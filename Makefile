@@ -1,5 +1,6 @@
 # Every target works from a fresh clone: it makes its own environment in .venv.
 PYTHON ?= python3
+EXTRAS ?= test
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.py' -o -name '*.pyi' -o -name '*.hpp' -o -name '*.cpp') CMakeLists.txt pyproject.toml
@@ -20,7 +21,7 @@ $(VENV)/demo.stamp: $(VENV)/pip.stamp $(SOURCES)
 
 $(VENV)/test.stamp: $(VENV)/pip.stamp $(SOURCES)
 	@echo "Compiling and installing multimargin (a minute or two)"
-	$(BIN)/python -m pip install --quiet ".[test]" --config-settings=cmake.define.MULTIMARGIN_WERROR=ON
+	$(BIN)/python -m pip install --quiet ".[$(EXTRAS)]" --config-settings=cmake.define.MULTIMARGIN_WERROR=ON
 	touch $@
 
 $(VENV)/lint.stamp: $(VENV)/test.stamp
