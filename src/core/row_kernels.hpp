@@ -4,6 +4,8 @@
 // written once for every storage of X and both precisions of W.
 #pragma once
 
+#include <type_traits>
+
 #include "rows.hpp"
 #include "vec.hpp"
 
@@ -181,37 +183,43 @@ inline void add_row(const Row row, const S *coef, const Index *changed, Index n_
       W[tail.along_row() + t] -= static_cast<S>(tail.held[t] * tail.along[t]) * c;
     return;
   }
-  const auto update = [&](S x, S *w) __attribute__((always_inline)) {
-    for (Index b = 0; b < n_changed; ++b) {
-      S *p = w + changed[b];
-      store(p, load<V>(p) + x * load<V>(coef + changed[b]));
-    }
-  };
-  const auto update_all = [&](S x, S *w) __attribute__((always_inline)) {
-    for (Index m = 0; m < stride; m += width) store(w + m, load<V>(w + m) + x * load<V>(coef + m));
-  };
-  const auto follow = [&](const auto &update_by) __attribute__((always_inline)) {
-    if (tail.bias != 0) update_by(static_cast<S>(tail.bias), W + tail.bias_row * stride);
-    for (Index t = 0; t < tail.n_along; ++t)
-      update_by(static_cast<S>(-tail.held[t] * tail.along[t]), W + (tail.along_row() + t) * stride);
-  };
   const auto fetch = [&](Index t) __attribute__((always_inline)) {
     if constexpr (Far && Row::prefetches)
       if (t + kAhead < row.count) prefetch_lanes(W + row.feature(t + kAhead) * stride, stride);
   };
-  if (2 * n_changed * width >= stride) {
-    for (Index t = 0; t < row.count; ++t) {
-      fetch(t);
-      update_all(static_cast<S>(row.value[t]), W + row.feature(t) * stride);
-    }
-    follow(update_all);
-  } else {
+  const auto update_by = [&](const auto &update) __attribute__((always_inline)) {
     for (Index t = 0; t < row.count; ++t) {
       fetch(t);
       update(static_cast<S>(row.value[t]), W + row.feature(t) * stride);
     }
-    follow(update);
-  }
+    if (tail.bias != 0) update(static_cast<S>(tail.bias), W + tail.bias_row * stride);
+    for (Index t = 0; t < tail.n_along; ++t)
+      update(static_cast<S>(-tail.held[t] * tail.along[t]), W + (tail.along_row() + t) * stride);
+  };
+  // A few vectors stay in registers.
+  const auto update_few = [&]<int B>(std::integral_constant<int, B>, const Index(&at)[B]) __attribute__((always_inline)) {
+    V c[B];
+    for (int b = 0; b < B; ++b) c[b] = load<V>(coef + at[b]);
+    update_by([&](S x, S *w) __attribute__((always_inline)) {
+      for (int b = 0; b < B; ++b) store(w + at[b], load<V>(w + at[b]) + x * c[b]);
+    });
+  };
+  if (n_changed == 1) update_few(std::integral_constant<int, 1>{}, {changed[0]});
+  else if (stride == 2 * width) update_few(std::integral_constant<int, 2>{}, {0, width});
+  else if (stride == 3 * width) update_few(std::integral_constant<int, 3>{}, {0, width, 2 * width});
+  else if (n_changed == 2) update_few(std::integral_constant<int, 2>{}, {changed[0], changed[1]});
+  else if (stride == 4 * width) update_few(std::integral_constant<int, 4>{}, {0, width, 2 * width, 3 * width});
+  else if (2 * n_changed * width >= stride)
+    update_by([&](S x, S *w) __attribute__((always_inline)) {
+      for (Index m = 0; m < stride; m += width) store(w + m, load<V>(w + m) + x * load<V>(coef + m));
+    });
+  else
+    update_by([&](S x, S *w) __attribute__((always_inline)) {
+      for (Index b = 0; b < n_changed; ++b) {
+        S *p = w + changed[b];
+        store(p, load<V>(p) + x * load<V>(coef + changed[b]));
+      }
+    });
 }
 
 // Scores of a few single lanes (very many classes, of which an example knows only a handful).
