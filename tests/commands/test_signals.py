@@ -109,7 +109,7 @@ def test_predict_from_a_store(run, tmp_path):
     write_blocks("rows.blocks", "zero.svm", block_mb=0.005)
     trained = run("train", "rows.blocks", "m", "--C", "0.01", "--tol", "0.1")
     assert trained.code == 0
-    assert trained.err == "multimargin: note: rows.blocks: indices start at 0: say --zero-based yes when predicting\n"
+    assert trained.err == "multimargin: note: rows.blocks: indices start at 0\n"
     for more in ([], ["--top", "2"], ["--json"]):
         store = run("predict", "rows.blocks", "m", "-", *more)
         text = run("predict", "zero.svm", "m", "-", *more)

@@ -1,4 +1,4 @@
-"""svmlight text whose indices start at 0: that is said, as a file to predict may not show it."""
+"""svmlight text whose indices start at 0: the model knows, as a file to predict may not show it."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from multimargin.data.svmlight import write_svmlight
 from multimargin.models import load
 
-NOTE = "multimargin: note: {}: indices start at 0: say --zero-based yes when predicting\n"
+NOTE = "multimargin: note: {}: indices start at 0\n"
 
 
 @pytest.fixture
@@ -44,6 +44,31 @@ def test_valid_is_read_as_the_training_rows(files):
     assert found["accuracy"] == right["accuracy"] > 0.8
     refused = files("train", "one.svm", "m", "--valid", "zero.svm", *options)
     assert refused.code == 1 and "zero.svm" in refused.err
+
+
+@pytest.mark.parametrize("options", [[], ["--kernel", "rbf"]], ids=["light", "kernel"])
+def test_the_model_remembers(files, options):
+    for name in ("zero", "one"):
+        assert files("train", f"{name}.svm", name, *options).code == 0
+        assert load(name).first_index_ == (name == "one")
+    right = files("predict", "part.svm", "zero", "-", "--zero-based", "yes").out
+    wrong = files("predict", "part.svm", "zero", "-", "--zero-based", "no").out
+    assert files("predict", "part.svm", "zero", "-").out == right != wrong
+    refused = files("predict", "zero.svm", "one", "-")
+    assert refused.code == 1 and "zero.svm, line 1" in refused.err
+    assert files("predict", "zero.svm", "one", "-", "--zero-based", "auto").code == 1
+    for name, first in (("zero", "x0"), ("one", "x1")):
+        assert files("report", name, f"{name}.svm", f"{name}.html").code == 0
+        with open(f"{name}.html") as page:
+            text = page.read()
+        assert ">x4<" in text and (">x5<" in text) == (first == "x1")
+
+
+def test_a_fit_from_elsewhere_forgets(files):
+    assert files("train", "zero.svm", "m", "-q").code == 0
+    model = load("m")
+    model.fit(np.eye(3), [0, 1, 2])
+    assert not hasattr(model, "first_index_")
 
 
 def test_errors_are_those_of_the_file(files):

@@ -67,6 +67,12 @@ def read_training_data(args: Any, terminal: Any, *, plain: bool = False) -> Data
     return Dataset(path, X, y, zero_based=zero_based)
 
 
+def based_as(model: Any, args: Any) -> bool | Literal["auto"]:
+    """Whether indices of svmlight text for a model start at 0: as the options say, else as in the text of training."""
+    first = getattr(model, "first_index_", None)
+    return _ZERO_BASED[args.zero_based] if args.zero_based != "auto" or first is None else first == 0
+
+
 def read_more_data(
     path: str,
     args: Any,
@@ -75,7 +81,7 @@ def read_more_data(
     columns: Columns | None,
     n_features: int | None,
     kind: str | None = None,
-    zero_based: bool | None = None,
+    zero_based: bool | Literal["auto"] | None = None,
 ) -> Dataset:
     """DATA for a model: a table with the ``columns`` that it needs, or a matrix of ``n_features`` columns.
 

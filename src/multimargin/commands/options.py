@@ -196,7 +196,7 @@ def add_data_options(parser: Parser, *, training: bool) -> None:
         "--zero-based",
         choices=("auto", "yes", "no"),
         default="auto",
-        help="svmlight: whether indices start at 0 (default: auto, they do if there is a 0)",
+        help="svmlight: whether indices start at 0 (default: auto, as in the training rows; of these, if there is a 0)",
     )
 
 

@@ -135,7 +135,7 @@ def _train(args: argparse.Namespace, model: Any, store: Any, memory: float, term
         raise CommandError(f"{args.data}: classes must be whole numbers (for regression: sklearn.svm.LinearSVR)")
     set_weights(model, args.weight, store.classes, args.data)
     if store.zero_based and args.zero_based == "auto":
-        terminal.note(f"{args.data}: indices start at 0: say --zero-based yes when predicting")
+        terminal.note(f"{args.data}: indices start at 0")
     terminal.clear()
     model.set_params(verbose=int(terminal.live), memory_mb=memory)
     interrupted = False
@@ -148,6 +148,8 @@ def _train(args: argparse.Namespace, model: Any, store: Any, memory: float, term
     except ValueError as error:
         raise CommandError(f"{args.data}: {error}") from None
     model.set_params(verbose=0)
+    if store.zero_based:
+        model.first_index_ = 0
     terminal.status(f"writing {args.model}", now=True)
     save_or_rescue(lambda path: save(model, path), args.model)
     score = float(model.score(store))

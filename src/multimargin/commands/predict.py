@@ -136,16 +136,17 @@ def _load(path: str) -> Any:
 
 def _read(args: argparse.Namespace, terminal: Terminal, columns: Any, model: Any) -> Any:
     """The rows, in parts: the blocks of a store, else all of them."""
+    from multimargin.commands.datasets import based_as
     from multimargin.commands.stored_rows import datasets_of, is_store
     from multimargin.data.tables import n_features_of
 
     n_features = None if columns is not None else n_features_of(model)
     if n_features is None or not is_store(args.data):
-        return [_read_whole(args, terminal, columns, n_features)]
+        return [_read_whole(args, terminal, columns, n_features, based_as(model, args))]
     return datasets_of(args.data, n_features, terminal)
 
 
-def _read_whole(args: argparse.Namespace, terminal: Terminal, columns: Any, n_features: Any) -> Any:
+def _read_whole(args: argparse.Namespace, terminal: Terminal, columns: Any, n_features: Any, based: Any) -> Any:
     """svmlight text may have features that the model does not know, and numbers of any kind as labels:
     LIBLINEAR predicts it all the same."""
     from multimargin.commands.datasets import Dataset, format_of, read_more_data
@@ -159,7 +160,6 @@ def _read_whole(args: argparse.Namespace, terminal: Terminal, columns: Any, n_fe
     from multimargin.data.svmlight import read_svmlight_rows
 
     terminal.status(f"reading {args.data}", now=True)
-    based: Any = {"auto": "auto", "yes": True, "no": False}[args.zero_based]
     try:
         X, y = read_svmlight_rows(args.data, zero_based=based, n_jobs=-1)
     except ValueError as error:

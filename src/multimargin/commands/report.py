@@ -44,12 +44,15 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     from multimargin.report import write_report
 
     model = load_model(args.model)
-    from multimargin.commands.datasets import read_more_data
+    from multimargin.commands.datasets import based_as, read_more_data
     from multimargin.data.tables import columns_of, labels_as, n_features_of, rows_as_text
 
     columns = columns_of(model)
     n_features = None if columns is not None else n_features_of(model)
-    data = read_more_data(args.data, args, terminal, columns=columns, n_features=n_features, kind=args.format)
+    based = based_as(model, args)
+    data = read_more_data(
+        args.data, args, terminal, columns=columns, n_features=n_features, kind=args.format, zero_based=based
+    )
     if data.y is None:
         how = "say --label COL" if columns is not None else "array y"
         raise CommandError(f"{args.data}: a report needs the labels of the rows ({how})")

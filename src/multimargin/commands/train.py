@@ -204,7 +204,7 @@ def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal, 
     from multimargin.commands.model_files import save_or_rescue
 
     if data.zero_based and args.zero_based == "auto":
-        terminal.note(f"{data.path}: indices start at 0: say --zero-based yes when predicting")
+        terminal.note(f"{data.path}: indices start at 0")
     part, judged, where = data, data, "the training rows"
     if args.holdout:
         part, judged = split(data, args.holdout, args.seed)
@@ -238,6 +238,8 @@ def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal, 
     except ValueError as error:
         raise CommandError(f"{data.path}: {error}") from None
     model.set_params(verbose=0)
+    if data.zero_based is not None:
+        model.first_index_ = 0 if data.zero_based else 1
     terminal.status(f"writing {args.model}", now=True)
     save_or_rescue(lambda path: _save(features, model, path), args.model)
     score = accuracy(model, X if judged is data else features(judged), judged.y)

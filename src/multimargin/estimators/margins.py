@@ -160,8 +160,8 @@ class Margins:
 
     def _store(self, trained, request) -> None:
         outcome = trained.outcome
-        for certified in CERTIFIED:  # by an earlier fit
-            self.__dict__.pop(certified, None)
+        for stale in (*CERTIFIED, "first_index_"):  # of an earlier fit
+            self.__dict__.pop(stale, None)
         if trained.dual_coef is not None:
             self.dual_coef_ = trained.dual_coef
             self._dual_caps, self._dual_labels = request.cap, request.y

@@ -51,6 +51,8 @@ def write_shared(node: Writer, model: Any, history: bool) -> None:
     node.value("n_features", int(model.n_features_in_))
     if hasattr(model, "feature_names_in_"):
         write_vector(node, "feature_names", model.feature_names_in_)
+    if hasattr(model, "first_index_"):
+        node.value("first_index", int(model.first_index_))
     node.value("n_iter", int(model.n_iter_))
     if hasattr(model, "calibration_"):
         calibration = np.asarray(model.calibration_, dtype=np.float64)

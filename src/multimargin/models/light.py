@@ -14,7 +14,7 @@ from multimargin.estimators.top_classes import with_best
 from multimargin.linear.scoring import padded_weights, scores
 from multimargin.linear.sparse_scoring import sparse_scores, sparse_top
 from multimargin.models.envelope import open_model
-from multimargin.models.linear import read_linear
+from multimargin.models.linear import read_first_index, read_linear
 from multimargin.problems.formulations import FORMULATIONS, PAIRWISE
 from multimargin.reductions.pairwise import rounds_of_elimination, rounds_with_confidence, votes_with_confidence
 
@@ -31,6 +31,8 @@ class LightModel:
     formulation : str
     calibration_ : ndarray or None
         Numbers of the calibration, if the model was trained with ``probability=True``.
+    first_index_ : int or None
+        0 or 1, if ``multimargin train`` read the rows from svmlight text: what its features count from.
     """
 
     def __init__(self, node: Any) -> None:
@@ -49,6 +51,7 @@ class LightModel:
             self._W[:, : self._lanes] = linear.weights
         self._intercept = linear.intercept
         self.calibration_ = linear.calibration
+        self.first_index_ = read_first_index(node)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Confidence of every class, as in :meth:`multimargin.LinearSVM.decision_function`."""

@@ -48,6 +48,11 @@ def read_linear(node: Reader, formulation: str) -> Linear:
     return Linear(classes, weights, intercept, read_calibration(node))
 
 
+def read_first_index(node: Reader) -> int | None:
+    """What features of svmlight text count from, if the rows of training came from there."""
+    return node.value("first_index", int, check=lambda first: first in (0, 1)) if node.has("first_index") else None
+
+
 def read_calibration(node: Reader) -> np.ndarray | None:
     """The numbers that make probabilities of scores, if the node has them."""
     if not node.has("calibration"):

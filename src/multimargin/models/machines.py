@@ -22,7 +22,7 @@ from multimargin.kernel.functions import KERNELS, USE_GAMMA, Kernel
 from multimargin.kernel.training import KERNEL_HISTORY
 from multimargin.linear.loop import HISTORY
 from multimargin.models.fitted import CERTIFICATE, check_finite, check_fitted, write_duals, write_linear, write_shared
-from multimargin.models.linear import read_calibration, read_classes, read_linear
+from multimargin.models.linear import read_calibration, read_classes, read_first_index, read_linear
 from multimargin.models.parameters import read_parameters, write_parameters
 from multimargin.models.tree import Reader, Writer
 from multimargin.models.vectors import read_csr, read_vector, write_csr
@@ -174,6 +174,8 @@ def _read_shared(node: Reader, n_features: int, fields: np.dtype) -> dict[str, A
         raise node.wrong(f"n_features is not that of the weights, {n_features}")
     if node.has("feature_names.type"):
         state["feature_names_in_"] = read_vector(node, "feature_names", n_features)
+    if (first := read_first_index(node)) is not None:
+        state["first_index_"] = first
     if node.has("certificate"):
         told = node.value(
             "certificate", list, check=lambda told: len(told) == 4 and all(type(x) is float for x in told)

@@ -76,7 +76,8 @@ def rows_to_show(model: Any, X: Any, seen: Any, names: Sequence[str], texts: Seq
 
 
 def feature_names_of(model: Any, machine: Any, n_features: int, given: Sequence[Any] | None) -> list[str]:
-    """Names of the columns that the machine sees: given, or the Pipeline's, or the machine's, or x0, x1, ..."""
+    """Names of the columns that the machine sees: given, or the Pipeline's, or the machine's, or x0, x1, ...,
+    or x1, x2, ... if the text that it was trained on counts so."""
     if given is not None:
         names = [str(name) for name in given]
         if len(names) != n_features:
@@ -87,7 +88,8 @@ def feature_names_of(model: Any, machine: Any, n_features: int, given: Sequence[
         with suppress(AttributeError, ValueError):  # a step that does not know them
             found = model[:-1].get_feature_names_out()
     if found is None or len(found) != n_features:
-        return [f"x{j}" for j in range(n_features)]
+        first = getattr(machine, "first_index_", None) or 0
+        return [f"x{j}" for j in range(first, first + n_features)]
     return [str(name) for name in found]
 
 
