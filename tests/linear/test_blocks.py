@@ -65,6 +65,18 @@ def test_weights_of_rows_and_classes(tmp_path):
         assert streamed.primal_objective_ == pytest.approx(in_memory.primal_objective_, rel=2e-3)
 
 
+def test_a_rare_class_of_small_rows(tmp_path):
+    """Balanced weights give it half of the loss, and hardly anything of what a sample of the rows shows."""
+    rng = np.random.default_rng(0)
+    y = (np.arange(2000) % 100 == 0).astype(int)
+    X = rng.normal(scale=0.1, size=(2000, 4)) + np.where(y, 1.0, 10.0)[:, None] * np.eye(4)[y]
+    stored = write_blocks(tmp_path / "s", [(X, y)], block_mb=0.02)
+    options = {"class_weight": "balanced", "fit_intercept": False, "tol": TOL}
+    model = LinearSVM(solver="accelerated_sdm", **options).fit(stored)
+    assert model.converged_
+    assert model.primal_objective_ == pytest.approx(LinearSVM(**options).fit(X, y).primal_objective_, rel=2 * TOL)
+
+
 def test_two_classes_and_every_layout(tmp_path):
     two = LABELS < 2
     reference = LinearSVM("one_vs_one", tol=TOL).fit(IRIS[two], LABELS[two])

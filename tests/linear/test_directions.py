@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from multimargin import LinearSVM, _core
 from multimargin.data.rows import as_rows
 from multimargin.linear import training
-from multimargin.linear.directions import held_back, intercept_direction, leading_directions
+from multimargin.linear.directions import held_back, held_by_sample, intercept_direction, leading_directions
 from multimargin.linear.examples import Examples
 from multimargin.problems.formulations import formulation as formulation_of
 
@@ -189,6 +189,13 @@ def test_they_are_no_stiffer_than_the_loss():
     assert ratio_at(1e6) == pytest.approx(25.0)  # half of the squares to a fiftieth of them
     assert held_back(None, row, norm, norm, 1) is None
     assert held_back(directions, row[:0], norm[:0], norm[:0], 1) is None
+
+
+def test_a_sample_may_show_more_than_there_is():
+    held, left = held_by_sample(np.full((1, 1), 1e6), np.ones((1, 1)), 1e6, curvature=2.0, mean_norm=1.0, n_parts=1)
+    assert 0 < left < 2.0
+    weights = _core.Weights(1, 1, False, held)
+    weights.set_kappa(1.0)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])

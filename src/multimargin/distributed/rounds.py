@@ -74,8 +74,9 @@ class SharedExamples:
         if worth_sampling(self.n_weights, nonzeros):
             sample = self._sample()
             U = self._of_first(leading(sample))
-        self.directions, less = held_by_sample(sample, U, caps, norms / max(self.n, 1), problem.n_parts)
-        self.mean_curvature = (curvature - caps * less) / max(self.n, 1)
+        n = max(self.n, 1)
+        self.directions, left = held_by_sample(sample, U, caps, curvature, norms / n, problem.n_parts)
+        self.mean_curvature = left / n
         self.strength = _STRENGTH * sqrt(collective.size) / max(self.mean_curvature, 1.0) ** 0.25
 
     def _sample(self) -> np.ndarray:

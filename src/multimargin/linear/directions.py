@@ -19,6 +19,7 @@ _SHARE = 0.02  # of the sum of squares, that is left along a direction ...
 _LEAST_RATIO = 1.5  # ... if there is so much more of it
 # Of the curvature that the loss may have along a direction, how stiff the metric may be: the outer loop goes by it.
 _OF_LOSS = 0.02
+_LEAST_LEFT = 1e-3  # of the curvature
 # Of the work of a stage, what the directions may take: rows of U against non-zeros of X.
 _NONZEROS_PER_WEIGHT = 64
 _NORMS = (1e-100, 1e100)
@@ -84,9 +85,14 @@ def held_back(
 
 
 def held_by_sample(
-    sample: np.ndarray, U: np.ndarray | None, sum_of_caps: float, mean_norm: float, n_parts: int
+    sample: np.ndarray,
+    U: np.ndarray | None,
+    sum_of_caps: float,
+    curvature: float,
+    mean_norm: float,
+    n_parts: int,
 ) -> tuple[_core.Directions | None, float]:
-    """Directions for examples that are not all here, and how much of a squared norm is held back in the mean.
+    """Directions for examples that are not all here, and what is left of their curvature.
 
     Parameters
     ----------
@@ -95,11 +101,11 @@ def held_by_sample(
     U : ndarray of shape (n_weights, n_directions) or None
         What :func:`leading` finds in them; None: the intercept's direction is all there is, and the sample may be one
         row that has nothing but the intercept.
-    sum_of_caps, mean_norm : float
-        Of all examples.
+    sum_of_caps, curvature, mean_norm : float
+        Of all examples; curvature: the sum of C_i ||x_i||^2.
     """
     if not _NORMS[0] < mean_norm < _NORMS[1]:
-        return None, 0.0
+        return None, curvature
     if U is None:
         directions, squares = intercept_direction(sample.shape[1], sample[0, -1]), sample[0, -1:] ** 2
     else:
@@ -107,8 +113,10 @@ def held_by_sample(
         squares = ((sample @ U) ** 2).mean(axis=0)
     ratios = _ratios(squares / mean_norm, sum_of_caps * squares / n_parts)
     if directions is None or not ratios.max() > _LEAST_RATIO:
-        return None, 0.0
-    return directions.with_ratios(ratios), float(squares @ (1 - 1 / ratios))
+        return None, curvature
+    # Rows of the sample count alike, whatever they weigh: it can show more than there is.
+    left = curvature - sum_of_caps * float(squares @ (1 - 1 / ratios))
+    return directions.with_ratios(ratios), max(left, _LEAST_LEFT * curvature)
 
 
 def intercept_row(n_weights: int, intercept: float) -> np.ndarray:
@@ -120,7 +128,7 @@ def intercept_row(n_weights: int, intercept: float) -> np.ndarray:
 
 def _ratios(shares: np.ndarray, of_loss: np.ndarray) -> np.ndarray:
     """How stiff the metric is along directions with these shares of the squares and of the loss's curvature."""
-    return np.maximum(np.minimum(shares / _SHARE, 1 + _OF_LOSS * of_loss), 1.0)
+    return np.maximum(np.minimum(np.minimum(shares, 1.0) / _SHARE, 1 + _OF_LOSS * of_loss), 1.0)
 
 
 def leading(sample: np.ndarray) -> np.ndarray:

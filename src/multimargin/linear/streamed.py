@@ -141,8 +141,9 @@ class StoredExamples:
         self.norm_range = (smallest, largest)
         sample = np.concatenate(samples) if sampling else intercept_row(stored.n_weights, stored.intercept)
         U = leading(sample) if sampling else None
-        self.directions, less = held_by_sample(sample, U, caps, norms / max(self.n, 1), problem.n_parts)
-        self.mean_curvature = (curvature - caps * less) / max(self.n, 1)
+        n = max(self.n, 1)
+        self.directions, left = held_by_sample(sample, U, caps, curvature, norms / n, problem.n_parts)
+        self.mean_curvature = left / n
 
     def schedule(self, problem: Formulation, lists: bool, seed: int) -> tuple[DiskBlocks, Tours]:
         """The blocks of a machine, and the passes over them."""
