@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits
 
 from multimargin import LinearSVM
+from multimargin.distributed import fitting
 from multimargin.distributed.collective import Alone, Listener, PeerLost, connect
 from multimargin.distributed.fitting import fit_shared
 from multimargin.distributed.rank import Job, Part, Rank
@@ -278,7 +279,7 @@ def refusals(X, y, *, parameters=({}, {}), weights=(None, None), classes=(range(
                 classes=np.array(classes[rank]),
                 sample_weight=weights[rank],
             )
-        except ValueError as error:
+        except (ValueError, MemoryError) as error:
             return str(error)
         return None
 
@@ -297,6 +298,28 @@ def test_what_one_rank_refuses_all_refuse():
         theirs, own = refusals(whole, y, weights=(np.ones(50), np.full(50, wrong)))
         assert "rank 1 refused" in theirs
         assert "sample_weight must be finite, not negative" in own
+
+
+@pytest.mark.parametrize("step", ["checked", "Rank"])
+def test_any_error_of_one_rank_is_one_of_all(monkeypatch, step):
+    X, y = digits(100)
+    whole = [X[::2], X[1::2]]
+    made = getattr(fitting, step)
+
+    def fails(*args):
+        if args[0] is whole[1] or (step == "Rank" and 1 in args[1]):
+            raise MemoryError("no room")
+        return made(*args)
+
+    monkeypatch.setattr(fitting, step, fails)
+    theirs, own = refusals(whole, y)
+    assert "rank 1 refused" in theirs and own == "no room"
+
+
+def test_rows_that_overflow_on_one_rank_are_refused_by_all():
+    X, y = digits(100)
+    theirs, own = refusals([X[::2], X[1::2] * 1e200], y)
+    assert "rank 1 refused" in theirs and "squared norm of a row overflows" in own
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def fit_shared(
     try:
         rows = _Rows.of(model, X, y, sample_weight, classes)
         facts = _facts(model, rows)
-    except (TypeError, ValueError) as refusal:
+    except Exception as refusal:  # out of memory, say: whatever it is, the others wait to hear of it
         error = refusal
     agree(collective, error, facts)
     assert rows is not None
@@ -132,7 +132,13 @@ def _fitted(model: LinearSVM, rows: _Rows, collective: Collective) -> LinearSVM:
     caps = model._caps(np.arange(k), np.ones(k), counts=weights)
     constant, settings = model._constant_feature(), model._settings(solver)
     job = Job(model.formulation, model.loss, k, solver, settings, constant, caps, rows.seed)
-    rank, outcome = Rank(job, {collective.rank: Part(rows.X, rows.y, rows.weight)}), Outcome()
+    error: Exception | None = None
+    try:
+        rank = Rank(job, {collective.rank: Part(rows.X, rows.y, rows.weight)})
+    except Exception as refusal:
+        error = refusal
+    agree(collective, error, {})
+    outcome = Outcome()
     rank.join(collective)
     machine = rank.machine
     assert machine is not None
