@@ -14,8 +14,11 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from multimargin import KernelSVM, LinearSVM, load, save
+from multimargin import KernelSVM, LinearSVM, _core, load, save
 from multimargin.data.blocks import BlocksError, BlockStore, write_blocks
+from multimargin.linear import sdm
+from multimargin.linear.streamed import StoredExamples, StoredProblem
+from multimargin.problems.formulations import formulation
 from tests.oracles import optimum, primal_objective, problems_of, weights_of
 
 TOL = 0.02
@@ -211,6 +214,45 @@ def test_limits_and_callbacks_leave_a_certified_model(store):
 def test_stopping_by_violation(store):
     model = LinearSVM(stopping="violation", tol=0.1, C=0.1).fit(store)
     assert model.converged_ and model.history_["violation"][-1] < 0.1
+
+
+def test_no_certificate_cuts_a_tour_short(store, monkeypatch):
+    monkeypatch.setattr(sdm, "BUDGET", 100.0)  # a fraction of a block
+    monkeypatch.setattr(sdm, "_CERTIFY_EVERY", 1e-9)  # epochs: whenever there may be one
+    model = LinearSVM(solver="sdm", shrinking=False, tol=TOL).fit(store)
+    assert model.converged_
+    np.testing.assert_array_equal(model.history_["active_rows"], 150)
+
+
+def test_a_tour_that_was_cut_short_meets_no_tolerance(store, tmp_path):
+    problem = formulation("crammer_singer", "hinge", 3)
+    examples = StoredExamples(StoredProblem(store, 1.0, np.ones(3)), problem, tmp_path, read_ahead=False)
+    blocks, tours = examples.schedule(problem, lists=True, seed=0)
+    weights = _core.Weights(examples.n_weights, problem.lanes, False)
+
+    def tour(cut_short):
+        stopped, done = "budget", []
+        while not done:
+            stopped, done = tours.run(
+                weights,
+                tolerance=np.inf,
+                certify_below=-np.inf,
+                budget=100.0,
+                max_epochs=1.0,
+                shrinking=False,
+                permute=True,
+                rest_share=0.0,
+                shrunk_effort=np.inf,
+            )
+            if cut_short:
+                list(blocks)
+        return stopped, done[0].visited == examples.n
+
+    try:
+        assert tour(cut_short=True) == ("epochs", False)
+        assert tour(cut_short=False) == ("tolerance", True)
+    finally:
+        blocks.close()
 
 
 INTERRUPTED = """

@@ -377,6 +377,6 @@ class Tours:
             return "epochs"
         self._shrunk_effort = 0.0
         self._next_full = quiet or not shrinking
-        if quiet:
+        if quiet and tour.visited == self.blocks.examples.n:
             return "tolerance"
         return "certify" if -0.1 * certify_below <= tour.worst_gap <= certify_below else "epochs"
