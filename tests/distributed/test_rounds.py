@@ -15,6 +15,7 @@ from multimargin.distributed import fitting
 from multimargin.distributed.collective import Alone, Listener, PeerLost, connect
 from multimargin.distributed.fitting import fit_shared
 from multimargin.distributed.rank import Job, Part, Rank
+from multimargin.distributed.rounds import SharedExamples
 from multimargin.linear.machine import Settings
 from multimargin.linear.solvers import SOLVERS
 
@@ -182,6 +183,23 @@ def test_the_same_bits_again():
     first, second = (trained(shared(X, y, [0, 90, 200], job())) for _ in range(2))
     np.testing.assert_array_equal(first[0][0].weights, second[0][0].weights)
     assert first[0][1] == second[0][1]
+
+
+def test_what_ranks_go_by_is_the_first_ones(monkeypatch):
+    """As if each had a BLAS of its own."""
+    X, y = digits(200)
+    sampled = SharedExamples._sample
+    monkeypatch.setattr(SharedExamples, "_sample", lambda self: sampled(self) * (1 + 1e-6 * self.collective.rank))
+    ranks = shared(X, y, [0, 90, 200], job())
+
+    def work(number, collective):
+        ranks[number].join(collective)
+        examples = ranks[number].machine.examples
+        assert examples.directions is not None
+        return examples.mean_curvature, examples.strength
+
+    first, second = together(2, work)
+    assert first == second
 
 
 def test_ranks_without_rows_and_without_some_classes():

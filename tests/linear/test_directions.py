@@ -192,7 +192,8 @@ def test_they_are_no_stiffer_than_the_loss():
 
 
 def test_a_sample_may_show_more_than_there_is():
-    held, left = held_by_sample(np.full((1, 1), 1e6), np.ones((1, 1)), 1e6, curvature=2.0, mean_norm=1.0, n_parts=1)
+    directions = _core.Directions(1, np.ones(1), np.empty(0))
+    held, left = held_by_sample(directions, np.array([1e12]), 1e6, curvature=2.0, mean_norm=1.0, n_parts=1)
     assert 0 < left < 2.0
     weights = _core.Weights(1, 1, False, held)
     weights.set_kappa(1.0)

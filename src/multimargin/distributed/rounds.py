@@ -32,9 +32,10 @@ from multimargin.distributed.collective import Collective
 from multimargin.linear.directions import (
     SAMPLE,
     held_by_sample,
-    intercept_row,
+    intercept_direction,
     leading,
     sampled_rows,
+    without_rows,
     worth_sampling,
 )
 from multimargin.linear.examples import Examples
@@ -70,14 +71,27 @@ class SharedExamples:
         self.norm_range = (float(extremes[:, 0].min()), float(extremes[:, 1].max())) if self.n else (0.0, 0.0)
         if self.n:
             check_reach(caps, float(extremes[:, 2].max()), self.norm_range[1])
-        sample, U = intercept_row(self.n_weights, own.rows.intercept), None
+        n, intercept = max(self.n, 1), own.rows.intercept
+        directions, squares = intercept_direction(self.n_weights, intercept), np.array([intercept]) ** 2
         if worth_sampling(self.n_weights, nonzeros):
-            sample = self._sample()
-            U = self._of_first(leading(sample))
-        n = max(self.n, 1)
-        self.directions, left = held_by_sample(sample, U, caps, curvature, norms / n, problem.n_parts)
+            directions, squares = self._directions()
+        self.directions, left = held_by_sample(directions, squares, caps, curvature, norms / n, problem.n_parts)
         self.mean_curvature = left / n
-        self.strength = _STRENGTH * sqrt(collective.size) / max(self.mean_curvature, 1.0) ** 0.25
+        self.strength = _STRENGTH * sqrt(collective.size) / sqrt(sqrt(max(self.mean_curvature, 1.0)))
+
+    def _directions(self) -> tuple[_core.Directions | None, np.ndarray]:
+        """Directions, and means of the squares along them, as the first rank finds them: BLAS and LAPACK may give
+        others on another machine, and all must have the same bits."""
+        sample = self._sample()
+        found = np.zeros((self.n_weights + 1, 0))
+        if self.collective.rank == 0:
+            U, squares = leading(sample)
+            found = np.vstack([U, squares / len(sample)])
+        count = int(self.collective.broadcast(np.array([float(found.shape[1])]))[0])
+        if self.collective.rank:
+            found = np.zeros((self.n_weights + 1, count))
+        found = self.collective.broadcast(found)
+        return without_rows(found[:-1]), found[-1]
 
     def _sample(self) -> np.ndarray:
         """Rows of all ranks."""
@@ -88,12 +102,6 @@ class SharedExamples:
         rows[first : first + len(own)] = own
         there = (np.arange(each) < counts[:, None]).ravel()
         return self.collective.allreduce(rows)[there]
-
-    def _of_first(self, U: np.ndarray) -> np.ndarray:
-        """The first rank's: LAPACK may give others on another machine, and all must have the same bits."""
-        count = int(self.collective.broadcast(np.array([float(U.shape[1])]))[0])
-        like = np.ascontiguousarray(U) if U.shape[1] == count else np.zeros((len(U), count))
-        return self.collective.broadcast(like) if count else like
 
     def of_all(self, own: tuple[float, ...]) -> np.ndarray:
         """A row of numbers from every rank."""

@@ -8,6 +8,7 @@ squared singular values to 2 % of their sum was best, or within a fifth of it, o
 
 from __future__ import annotations
 
+from math import fsum
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ def leading_directions(X: Any, rows: _core.Rows, norm: np.ndarray) -> _core.Dire
     nonzeros = len(X.data) if hasattr(X, "indptr") else X.size
     if not worth_sampling(rows.n_weights, nonzeros):
         return intercept_direction(rows.n_weights, rows.intercept)
-    U = leading(sampled_rows(X, rows.intercept, SAMPLE))
+    U, _ = leading(sampled_rows(X, rows.intercept, SAMPLE))
     if not U.shape[1]:
         return None
     return _core.Directions(U.shape[1], U.ravel(), _products(rows, U, nonzeros).ravel())
@@ -85,45 +86,38 @@ def held_back(
 
 
 def held_by_sample(
-    sample: np.ndarray,
-    U: np.ndarray | None,
+    directions: _core.Directions | None,
+    squares: np.ndarray,
     sum_of_caps: float,
     curvature: float,
     mean_norm: float,
     n_parts: int,
 ) -> tuple[_core.Directions | None, float]:
-    """Directions for examples that are not all here, and what is left of their curvature.
+    """Directions for examples that are not all here, and what is left of their curvature. Equal numbers give equal
+    bits: ranks go by them.
 
     Parameters
     ----------
-    sample : ndarray of shape (n_sampled, n_weights)
-        Rows with the intercept's feature, which stand for all.
-    U : ndarray of shape (n_weights, n_directions) or None
-        What :func:`leading` finds in them; None: the intercept's direction is all there is, and the sample may be one
-        row that has nothing but the intercept.
+    directions : Directions or None
+        The intercept's, or those of a sample of the rows.
+    squares : ndarray of shape (n_directions,)
+        Means of the squared coordinates, as the sample has them.
     sum_of_caps, curvature, mean_norm : float
         Of all examples; curvature: the sum of C_i ||x_i||^2.
     """
-    if not _NORMS[0] < mean_norm < _NORMS[1]:
+    if directions is None or not _NORMS[0] < mean_norm < _NORMS[1]:
         return None, curvature
-    if U is None:
-        directions, squares = intercept_direction(sample.shape[1], sample[0, -1]), sample[0, -1:] ** 2
-    else:
-        directions = _core.Directions(U.shape[1], U.ravel(), np.empty(0)) if U.shape[1] else None
-        squares = ((sample @ U) ** 2).mean(axis=0)
     ratios = _ratios(squares / mean_norm, sum_of_caps * squares / n_parts)
-    if directions is None or not ratios.max() > _LEAST_RATIO:
+    if not ratios.max() > _LEAST_RATIO:
         return None, curvature
     # Rows of the sample count alike, whatever they weigh: it can show more than there is.
-    left = curvature - sum_of_caps * float(squares @ (1 - 1 / ratios))
+    left = curvature - sum_of_caps * fsum(squares * (1 - 1 / ratios))
     return directions.with_ratios(ratios), max(left, _LEAST_LEFT * curvature)
 
 
-def intercept_row(n_weights: int, intercept: float) -> np.ndarray:
-    """A row that has nothing but the intercept, if there is one."""
-    row = np.zeros((1, n_weights))
-    row[0, -1:] = intercept
-    return row
+def without_rows(U: np.ndarray) -> _core.Directions | None:
+    """Directions for rows that are elsewhere."""
+    return _core.Directions(U.shape[1], U.ravel(), np.empty(0)) if U.shape[1] else None
 
 
 def _ratios(shares: np.ndarray, of_loss: np.ndarray) -> np.ndarray:
@@ -131,13 +125,13 @@ def _ratios(shares: np.ndarray, of_loss: np.ndarray) -> np.ndarray:
     return np.maximum(np.minimum(np.minimum(shares, 1.0) / _SHARE, 1 + _OF_LOSS * of_loss), 1.0)
 
 
-def leading(sample: np.ndarray) -> np.ndarray:
-    """Right singular vectors of the sample with more than their share."""
+def leading(sample: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Right singular vectors of the sample with more than their share, and the squares of its singular values."""
     wide = sample.shape[1] > sample.shape[0]
     squares, vectors = np.linalg.eigh(sample @ sample.T if wide else sample.T @ sample)
     leading = squares > _LEAST_RATIO * _SHARE * squares.sum()
-    vectors = vectors[:, leading]
-    return sample.T @ vectors / np.sqrt(squares[leading]) if wide else vectors
+    squares, vectors = squares[leading], vectors[:, leading]
+    return sample.T @ vectors / np.sqrt(squares) if wide else vectors, squares
 
 
 def sampled_rows(X: Any, intercept: float, number: int) -> np.ndarray:

@@ -24,9 +24,10 @@ from multimargin.data.rows import as_rows, has_features
 from multimargin.linear.directions import (
     SAMPLE,
     held_by_sample,
-    intercept_row,
+    intercept_direction,
     leading,
     sampled_rows,
+    without_rows,
     worth_sampling,
 )
 from multimargin.linear.examples import Examples
@@ -139,10 +140,13 @@ class StoredExamples:
                     self._cost += here.n * problem.lanes * per_row
         reach.check()
         self.norm_range = (smallest, largest)
-        sample = np.concatenate(samples) if sampling else intercept_row(stored.n_weights, stored.intercept)
-        U = leading(sample) if sampling else None
         n = max(self.n, 1)
-        self.directions, left = held_by_sample(sample, U, caps, curvature, norms / n, problem.n_parts)
+        directions, squares = intercept_direction(stored.n_weights, stored.intercept), np.array([stored.intercept]) ** 2
+        if sampling:
+            sample = np.concatenate(samples)
+            U, squares = leading(sample)
+            directions, squares = without_rows(U), squares / len(sample)
+        self.directions, left = held_by_sample(directions, squares, caps, curvature, norms / n, problem.n_parts)
         self.mean_curvature = left / n
 
     def schedule(self, problem: Formulation, lists: bool, seed: int) -> tuple[DiskBlocks, Tours]:
