@@ -12,10 +12,12 @@ from sklearn.datasets import load_digits
 
 from multimargin import LinearSVM
 from multimargin.distributed import fitting
+from multimargin.distributed import rounds as rounds_of_ranks
 from multimargin.distributed.collective import Alone, Listener, PeerLost, connect
 from multimargin.distributed.fitting import fit_shared
 from multimargin.distributed.rank import Job, Part, Rank
 from multimargin.distributed.rounds import SharedExamples
+from multimargin.linear.directions import SAMPLE, leading
 from multimargin.linear.machine import Settings
 from multimargin.linear.solvers import SOLVERS
 
@@ -189,7 +191,12 @@ def test_what_ranks_go_by_is_the_first_ones(monkeypatch):
     """As if each had a BLAS of its own."""
     X, y = digits(200)
     sampled = SharedExamples._sample
-    monkeypatch.setattr(SharedExamples, "_sample", lambda self: sampled(self) * (1 + 1e-6 * self.collective.rank))
+
+    def otherwise(examples):
+        sample, count = sampled(examples)
+        return sample * (1 + 1e-6 * examples.collective.rank), count
+
+    monkeypatch.setattr(SharedExamples, "_sample", otherwise)
     ranks = shared(X, y, [0, 90, 200], job())
 
     def work(number, collective):
@@ -200,6 +207,24 @@ def test_what_ranks_go_by_is_the_first_ones(monkeypatch):
 
     first, second = together(2, work)
     assert first == second
+
+
+@pytest.mark.parametrize("solver", ["accelerated_sdm", "sdm"])
+def test_ranks_share_a_sample_of_all_rows(monkeypatch, solver):
+    """Its rows are from all over a rank's; without acceleration nobody needs it."""
+    X, y = digits(600)
+    samples = []
+    monkeypatch.setattr(rounds_of_ranks, "leading", lambda sample: samples.append(sample) or leading(sample))
+    ranks = shared(X, y, [0, 300, 320, 600], job(solver=solver))
+    together(3, lambda number, collective: ranks[number].join(collective))
+    if solver == "sdm":
+        assert not samples
+        return
+    (sample,) = samples
+    rows = np.column_stack([X, np.ones(600)])
+    taken = [int(np.flatnonzero((rows == row).all(axis=1))[0]) for row in sample if row.any()]
+    assert len(sample) == SAMPLE and len(taken) == 85 + 20 + 86
+    assert max(np.diff([0, *taken, 600])) <= 5
 
 
 def test_ranks_without_rows_and_without_some_classes():

@@ -16,7 +16,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from multimargin import KernelSVM, LinearSVM, _core, load, save
 from multimargin.data.blocks import BlocksError, BlockStore, write_blocks
-from multimargin.linear import sdm
+from multimargin.linear import sdm, streamed
+from multimargin.linear.directions import SAMPLE
 from multimargin.linear.streamed import StoredExamples, StoredProblem
 from multimargin.problems.formulations import formulation
 from tests.oracles import optimum, primal_objective, problems_of, weights_of
@@ -226,7 +227,9 @@ def test_no_certificate_cuts_a_tour_short(store, monkeypatch):
 
 def test_a_tour_that_was_cut_short_meets_no_tolerance(store, tmp_path):
     problem = formulation("crammer_singer", "hinge", 3)
-    examples = StoredExamples(StoredProblem(store, 1.0, np.ones(3)), problem, tmp_path, read_ahead=False)
+    examples = StoredExamples(
+        StoredProblem(store, 1.0, np.ones(3)), problem, tmp_path, read_ahead=False, accelerated=False
+    )
     blocks, tours = examples.schedule(problem, lists=True, seed=0)
     weights = _core.Weights(examples.n_weights, problem.lanes, False)
 
@@ -293,6 +296,17 @@ def test_memory_is_bounded(tmp_path):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 4 * 2**20
+
+
+def test_the_sample_counts_and_only_the_accelerated_loop_takes_one(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    stored = write_blocks(tmp_path / "s", [(rng.standard_normal((300, 1000)), rng.integers(0, 3, 300))], block_mb=0.1)
+    assert 8 * SAMPLE * 1001 > 1.8 * 2**20
+    options = {"memory_mb": 1.8, "tol": 0.5}
+    with pytest.raises(ValueError, match=r"a sample of the rows takes 2 MB"):
+        LinearSVM(solver="accelerated_sdm", **options).fit(stored)
+    monkeypatch.setattr(streamed, "fill_sample", None)
+    LinearSVM(solver="sdm", **options).fit(stored)
 
 
 def test_checkpoints_are_refused(store, tmp_path):

@@ -85,7 +85,8 @@ class Rank:
             self._leave()
             self.collective = collective
             algorithm = SOLVERS[self.job.solver].make(self.job.settings)
-            shared = SharedExamples(self._own, self.problem, collective)
+            accelerated = self.job.solver == "accelerated_sdm"
+            shared = SharedExamples(self._own, self.problem, collective, accelerated=accelerated)
             machine = Machine(self.problem, shared, algorithm, seed=self.job.seed)
             machine.set_duals(self._duals[self._own.row])
             warm = bool(collective.allreduce(np.array([float(self._duals.nnz)]))[0])

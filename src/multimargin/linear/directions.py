@@ -16,6 +16,7 @@ import numpy as np
 from multimargin import _core
 
 SAMPLE = 256  # rows
+_MOST_BYTES = 1 << 27  # of a sample, which is dense
 _SHARE = 0.02  # of the sum of squares, that is left along a direction ...
 _LEAST_RATIO = 1.5  # ... if there is so much more of it
 # Of the curvature that the loss may have along a direction, how stiff the metric may be: the outer loop goes by it.
@@ -44,7 +45,9 @@ def leading_directions(X: Any, rows: _core.Rows, norm: np.ndarray) -> _core.Dire
     nonzeros = len(X.data) if hasattr(X, "indptr") else X.size
     if not worth_sampling(rows.n_weights, nonzeros):
         return intercept_direction(rows.n_weights, rows.intercept)
-    U, _ = leading(sampled_rows(X, rows.intercept, SAMPLE))
+    sample = np.zeros((min(SAMPLE, rows.n_rows), rows.n_weights))
+    fill_sample(sample, X, rows.intercept)
+    U, _ = leading(sample)
     if not U.shape[1]:
         return None
     return _core.Directions(U.shape[1], U.ravel(), _products(rows, U, nonzeros).ravel())
@@ -52,7 +55,7 @@ def leading_directions(X: Any, rows: _core.Rows, norm: np.ndarray) -> _core.Dire
 
 def worth_sampling(n_weights: int, nonzeros: int) -> bool:
     """Whether directions across all features cost little beside a pass; else there is that of the intercept."""
-    return n_weights * _NONZEROS_PER_WEIGHT <= nonzeros
+    return n_weights * _NONZEROS_PER_WEIGHT <= nonzeros and 8 * SAMPLE * n_weights <= _MOST_BYTES
 
 
 def intercept_direction(n_weights: int, intercept: float) -> _core.Directions | None:
@@ -134,18 +137,23 @@ def leading(sample: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return sample.T @ vectors / np.sqrt(squares) if wide else vectors, squares
 
 
-def sampled_rows(X: Any, intercept: float, number: int) -> np.ndarray:
-    """About so many rows of X, evenly chosen, and the intercept's feature, in float64."""
-    which = np.arange(0, X.shape[0], max(1, X.shape[0] // number))
-    dense = np.zeros((len(which), X.shape[1] + (intercept != 0.0)))
-    dense[:, X.shape[1] :] = intercept
+def share_of_sample(number: int, count: int) -> slice:
+    """Rows of the sample that block or rank ``number`` of ``count`` gives; none, if there are very many."""
+    return slice(SAMPLE * number // count, SAMPLE * (number + 1) // count)
+
+
+def fill_sample(sample: np.ndarray, X: Any, intercept: float) -> int:
+    """Rows of X, evenly chosen, and the intercept's feature, into a sample of zeros; how many, if X has fewer."""
+    count = min(len(sample), X.shape[0])
+    which = np.linspace(0, X.shape[0], count, endpoint=False).astype(np.int64)
+    sample[:count, X.shape[1] :] = intercept
     if hasattr(X, "indptr"):
-        for out, i in zip(dense, which, strict=True):
+        for out, i in zip(sample, which, strict=False):
             entries = slice(X.indptr[i], X.indptr[i + 1])
             out[X.indices[entries]] = X.data[entries]
     else:
-        dense[:, : X.shape[1]] = X[which]
-    return dense
+        sample[:count, : X.shape[1]] = X[which]
+    return count
 
 
 def _products(rows: _core.Rows, U: np.ndarray, nonzeros: int) -> np.ndarray:
