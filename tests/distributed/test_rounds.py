@@ -1,6 +1,7 @@
 """Ranks in threads, joined by the tree, against one machine."""
 
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
@@ -96,6 +97,17 @@ def test_a_rank_that_leaves_is_noticed_by_all():
         return True
 
     assert together(6, work) == [True] * 6
+
+
+def test_a_rank_that_computes_for_long_is_waited_for(monkeypatch):
+    """However much the others have for it: TCP must not take full buffers for the end of a machine."""
+    monkeypatch.setattr("multimargin.distributed.collective._GONE_AFTER", 2.0)
+
+    def work(rank, collective):
+        time.sleep(5 if rank == 0 else 0)
+        return collective.allreduce(np.ones(4_000_000))[-1]  # 32 MB
+
+    assert together(2, work) == [2.0, 2.0]
 
 
 def test_ranks_that_are_out_of_step_are_told_so():

@@ -21,9 +21,12 @@ import numpy as np
 
 _HEADER = struct.Struct("<Q")
 _RANK = struct.Struct("<q")
+_READY = b"."
 _NONCE = _PROOF = 32  # bytes
 _CONNECT_SECONDS = 60.0
 _GREETING_SECONDS = 5.0
+_GONE_AFTER = 40.0  # seconds in which a machine takes nothing of what it is sent
+_UNASKED = 1 << 14  # bytes that are sent to a rank before it is ready for them
 
 
 class PeerLost(ConnectionError):
@@ -112,6 +115,8 @@ class Tree:
     def _send(self, peer: socket.socket, array: np.ndarray) -> None:
         try:
             peer.sendall(_HEADER.pack(array.nbytes))
+            if array.nbytes > _UNASKED:  # else a rank that computes for long could not be told from one that is gone
+                _exactly(peer, len(_READY))
             peer.sendall(array.data.cast("B") if array.nbytes else b"")
         except OSError as error:
             raise PeerLost(f"rank {self.rank}: a neighbour in the tree is gone: {error}") from error
@@ -124,6 +129,8 @@ class Tree:
                 raise RuntimeError(
                     f"rank {self.rank}: {size} bytes came where {like.nbytes} should: ranks are not in step"
                 )
+            if size > _UNASKED:
+                peer.sendall(_READY)
             return np.frombuffer(_exactly(peer, size), dtype=like.dtype).reshape(like.shape)
         except OSError as error:
             raise PeerLost(f"rank {self.rank}: a neighbour in the tree is gone: {error}") from error
@@ -224,11 +231,14 @@ def _proof(secret: bytes, side: bytes, childs: bytes, parents: bytes, rank: int)
 
 
 def _patient_but_watchful(peer: socket.socket) -> None:
-    """A rank may compute for long before it answers; one whose machine is gone must be noticed within a minute."""
+    """A rank may compute for long before it answers; one whose machine is gone must be noticed within a minute: by
+    keep-alive when it is waited for, by TCP_USER_TIMEOUT when it is sent something. The latter strikes a rank with full
+    buffers, too, even if its machine answers; so ranks ask for what does not fit into buffers."""
     peer.settimeout(None)
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4), ("TCP_USER_TIMEOUT", 40_000)):
+    gone_after = ("TCP_USER_TIMEOUT", int(1000 * _GONE_AFTER))
+    for option, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4), gone_after):
         if hasattr(socket, option):
             peer.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
