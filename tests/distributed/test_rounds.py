@@ -192,6 +192,14 @@ def test_the_optimum_is_that_of_one_machine(formulation, loss, sparse):
         assert replies[0][0].objectives[0] == pytest.approx(value, rel=1e-9)
 
 
+def test_the_last_reply_says_what_all_have_sent():
+    X, y = digits(200)
+    ranks = shared(X, y, [0, 90, 200], job())
+    (first, _), (second, _) = trained(ranks)
+    assert first.bytes_sent == second.bytes_sent >= 2 * first.weights.nbytes
+    assert sum(rank.collective.bytes_sent for rank in ranks) == first.bytes_sent + 2 * (8 + 8)  # the count itself
+
+
 def test_the_same_bits_again():
     X, y = digits(200)
     first, second = (trained(shared(X, y, [0, 90, 200], job())) for _ in range(2))

@@ -97,13 +97,6 @@ class Group:
             return  # the next call will see to it
         self._copies = dict(zip(self.addresses, copies, strict=True))
 
-    def count_bytes(self) -> int:
-        """Bytes that all ranks have sent to each other, since the last loss."""
-        try:
-            return sum(self._ask(worker.bytes_sent, [()] * len(self.addresses)))
-        except WorkersLost:
-            return 0
-
     def close(self) -> None:
         """Take the ranks away."""
         self._copies = {}

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from multimargin.data.rows import as_rows
-from multimargin.distributed.collective import Collective
+from multimargin.distributed.collective import Collective, Tree
 from multimargin.distributed.rounds import COST_OF_A_NUMBER, SharedExamples
 from multimargin.linear.examples import Examples
 from multimargin.linear.machine import BUDGET, Machine, PassRecord, Settings
@@ -51,6 +51,7 @@ class Reply(NamedTuple):
     objectives: tuple[float, float, float] | None  # primal, dual and gap of the last certificate
     worst_gap: float
     weights: np.ndarray | None  # (n_weights, padded lanes), when there is nothing left to do
+    bytes_sent: int  # by all ranks to each other, when there is nothing left to do
 
 
 class Rank:
@@ -154,8 +155,16 @@ class Rank:
         machine, certificate = self._machine(), self._machine().certificate
         objectives = None if certificate is None else (certificate.primal, certificate.dual, certificate.gap)
         worst = np.nan if certificate is None else certificate.worst_gap
-        weights = certificate.weights.array.copy() if with_weights and certificate is not None else None
-        return Reply(records, machine.done, machine.converged, objectives, worst, weights)
+        weights, sent = None, 0
+        if with_weights and certificate is not None:
+            weights, sent = certificate.weights.array.copy(), self._bytes_sent()
+        return Reply(records, machine.done, machine.converged, objectives, worst, weights, sent)
+
+    def _bytes_sent(self) -> int:
+        collective = self.collective
+        if not isinstance(collective, Tree):
+            return 0
+        return int(collective.allreduce(np.array([float(collective.bytes_sent)]))[0])
 
     def _of_machine(self) -> sp.csr_array:
         row, lane, value = self._machine().duals()
