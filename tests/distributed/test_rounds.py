@@ -280,6 +280,17 @@ def test_two_classes_weights_and_zero_rows():
     assert local.dual_objective_ * (1 - 1e-9) <= primal <= local.primal_objective_ * 1.0101
 
 
+def test_weights_that_vanish_are_zero():
+    X, y = digits(100)
+    weights = [np.where(np.arange(100) < 60, 1.0, small) for small in (1e-301, 0.0)]
+    tiny, none = (Rank(job(), {0: Part(X, y, weight)}) for weight in weights)
+    for rank in (tiny, none):
+        rank.join(Alone())
+    assert tiny.machine.examples.n == none.machine.examples.n == 60
+    with pytest.raises(ValueError, match="C times the weights must be finite"):
+        Rank(job(C=1e200), {0: Part(X, y, np.full(100, 1e200))})
+
+
 def test_duals_go_along_when_ranks_change():
     X, y = digits(300)
     ranks = shared(X, y, [0, 100, 200, 300], job())

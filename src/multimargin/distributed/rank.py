@@ -16,6 +16,7 @@ from multimargin.linear.examples import Examples
 from multimargin.linear.machine import BUDGET, Machine, PassRecord, Settings
 from multimargin.linear.solvers import SOLVERS
 from multimargin.problems.formulations import formulation
+from multimargin.problems.range import SMALLEST_C
 
 _MOST_ROUNDS = 16  # of a call: those who wait want to hear of it
 
@@ -201,8 +202,10 @@ def _examples(job: Job, part: Part) -> Examples:
         raise ValueError("the squared norm of a row overflows: scale the features down")
     cap = job.class_caps[part.y]
     if part.weight is not None:
-        cap = cap * part.weight
+        with np.errstate(over="ignore"):
+            cap = cap * part.weight
     if not np.isfinite(cap).all():
         raise ValueError("C times the weights must be finite")
+    cap = np.where(cap < SMALLEST_C, 0.0, cap)
     problem = formulation(job.formulation, job.loss, job.n_classes)
     return Examples.of(problem, part.X, rows, norm, part.y, cap, np.arange(len(part.y), dtype=np.int64))
