@@ -7,9 +7,11 @@ from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
 
 from multimargin import LinearSVM
 from multimargin.distributed import fitting
@@ -337,6 +339,20 @@ def test_what_ranks_do_not_do_is_refused():
             fit_shared(LinearSVM(**parameters), X, y, Alone(), classes=np.arange(10))
     with pytest.raises(ValueError, match="all of them among classes"):
         fit_shared(LinearSVM(), X, y, Alone(), classes=np.arange(5))
+
+
+def test_a_fit_that_fails_leaves_the_model_as_it_was():
+    X, y = digits(100)
+    model = LinearSVM(tol=0.1).fit(pd.DataFrame(X, columns=[f"pixel {i}" for i in range(64)]), y > 4)
+    before = {name: id(value) for name, value in vars(model).items()}
+    with pytest.raises(ValueError, match="overflows"):
+        fit_shared(model, X[:, :60] * 1e200, y, Alone(), classes=np.arange(10))
+    assert {name: id(value) for name, value in vars(model).items()} == before
+    fit_shared(model, X[:, :60], y, Alone(), classes=np.arange(10))
+    assert model.n_features_in_ == 60 and not hasattr(model, "feature_names_in_")
+    assert model.predict(X[:, :60]).shape == (100,)
+    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
+        fit_shared(LinearSVM(tol=1e-9, max_iter=1), X, y, Alone(), classes=np.arange(10))
 
 
 def refusals(X, y, *, parameters=({}, {}), weights=(None, None), classes=(range(10), range(10))):
