@@ -135,6 +135,30 @@ def test_a_stranger_is_turned_away_and_a_missing_rank_named():
         connect(Listener(), 2, [address, address], b"secret")
 
 
+def test_a_silent_parent_is_named():
+    """And not the children, which have not called yet."""
+    listener = Listener()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        addresses = [silent.getsockname(), listener.address, *[("127.0.0.1", 9)] * 3]
+        with pytest.raises(PeerLost, match=r"rank 1: rank 0 did not answer within 0.5 s"):
+            connect(listener, 1, addresses, b"secret", seconds=0.5)
+
+
+def test_a_stranger_who_speaks_slowly_does_not_hold_up_the_end():
+    listener = Listener()
+    with socket.create_connection(listener.address) as stranger, ThreadPoolExecutor(1) as executor:
+        waiting = executor.submit(connect, listener, 0, [listener.address, ("127.0.0.1", 9)], b"secret", 0.5)
+        said = 0
+        while not waiting.done() and said < 39:  # of 40 bytes
+            with suppress(OSError):
+                stranger.sendall(b"x")
+            said += 1
+            time.sleep(0.1)
+        assert waiting.done()
+        with pytest.raises(PeerLost, match=r"ranks \[1\] did not call"):
+            waiting.result()
+
+
 def test_who_only_echoes_is_not_the_parent():
     with socket.create_server(("127.0.0.1", 0)) as impostor:
 
