@@ -72,6 +72,9 @@ def test_arrays_train_to_the_local_optimum(client, formulation, loss):
     np.testing.assert_array_equal(model.predict(rows).compute(), same.predict(X))
     np.testing.assert_array_equal(model.decision_function(rows).compute(), same.decision_function(X))
     assert model.score(rows, labels) == pytest.approx(same.score(X, y))
+    weight = np.where(y == 3, 5.0, 0.25)
+    weights = da.from_array(weight, chunks=labels.chunks)
+    assert model.score(rows, labels, sample_weight=weights) == pytest.approx(same.score(X, y, sample_weight=weight))
 
 
 def test_sparse_blocks_missing_classes_and_an_empty_block(client):
