@@ -16,7 +16,7 @@ import numpy as np
 from multimargin import _core
 
 SAMPLE = 256  # rows
-_MOST_BYTES = 1 << 27  # of a sample, which is dense
+_MOST_BYTES = 1 << 27  # of so many, which are dense
 _SHARE = 0.02  # of the sum of squares, that is left along a direction ...
 _LEAST_RATIO = 1.5  # ... if there is so much more of it
 # Of the curvature that the loss may have along a direction, how stiff the metric may be: the outer loop goes by it.
@@ -45,8 +45,9 @@ def leading_directions(X: Any, rows: _core.Rows, norm: np.ndarray) -> _core.Dire
     nonzeros = len(X.data) if hasattr(X, "indptr") else X.size
     if not worth_sampling(rows.n_weights, nonzeros):
         return intercept_direction(rows.n_weights, rows.intercept)
-    sample = np.zeros((min(SAMPLE, rows.n_rows), rows.n_weights))
-    fill_sample(sample, X, rows.intercept)
+    which = np.arange(0, rows.n_rows, max(1, rows.n_rows // SAMPLE))
+    sample = np.zeros((len(which), rows.n_weights))
+    _fill(sample, X, which, rows.intercept)
     U, _ = leading(sample)
     if not U.shape[1]:
         return None
@@ -145,15 +146,18 @@ def share_of_sample(number: int, count: int) -> slice:
 def fill_sample(sample: np.ndarray, X: Any, intercept: float) -> int:
     """Rows of X, evenly chosen, and the intercept's feature, into a sample of zeros; how many, if X has fewer."""
     count = min(len(sample), X.shape[0])
-    which = np.linspace(0, X.shape[0], count, endpoint=False).astype(np.int64)
-    sample[:count, X.shape[1] :] = intercept
+    _fill(sample[:count], X, np.linspace(0, X.shape[0], count, endpoint=False).astype(np.int64), intercept)
+    return count
+
+
+def _fill(sample: np.ndarray, X: Any, which: np.ndarray, intercept: float) -> None:
+    sample[:, X.shape[1] :] = intercept
     if hasattr(X, "indptr"):
-        for out, i in zip(sample, which, strict=False):
+        for out, i in zip(sample, which, strict=True):
             entries = slice(X.indptr[i], X.indptr[i + 1])
             out[X.indices[entries]] = X.data[entries]
     else:
-        sample[:count, : X.shape[1]] = X[which]
-    return count
+        sample[:, : X.shape[1]] = X[which]
 
 
 def _products(rows: _core.Rows, U: np.ndarray, nonzeros: int) -> np.ndarray:
