@@ -1,14 +1,19 @@
 """A cluster of two worker processes, for all tests here."""
 
+import dask
 import pytest
 from distributed import Client, LocalCluster
 
 
 @pytest.fixture(scope="session")
 def cluster():
-    with LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
-    ) as local:
+    # Blocks stay where a test puts them: without stealing, a task runs where the rows are that it is about.
+    with (
+        dask.config.set({"distributed.scheduler.work-stealing": False}),
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+        ) as local,
+    ):
         yield local
 
 

@@ -100,6 +100,13 @@ def test_chunks_of_unknown_size_are_taken(here):
         assert model.score(ROWS[chosen], LABELS[chosen]) > 0.5
         with pytest.raises(ValueError, match="X has 2 blocks of rows and y has 1"):
             model.score(ROWS, LABELS.rechunk(50))
+        with pytest.raises(ValueError, match="X has 2 blocks of rows and sample_weight has 1"):
+            model.score(ROWS, LABELS, sample_weight=LABELS.rechunk(50))
+        with pytest.raises(ValueError, match="block 1: X has 25 rows, y has 15 labels, and there are 15 weights"):
+            model.score(ROWS, LABELS[:40])
+        for nothing in ((ROWS[:0], LABELS[:0]), (ROWS, LABELS, 0 * LABELS)):
+            with pytest.raises(ValueError, match="nothing to score"):
+                model.score(*nothing)
         with pytest.raises(ValueError, match=r"2 features.*4 features"):
             model.predict(ROWS[:, :2]).compute()
 

@@ -17,7 +17,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 import multimargin
-from multimargin.dask import LinearSVM, presence
+from multimargin.dask import LinearSVM, presence, worker
 
 TOL = 0.05
 
@@ -40,6 +40,11 @@ def spread(client, blocks):
         )
         for i, block in enumerate(blocks)
     ]
+
+
+def pid_with_rank():
+    """Of a worker; None if it has no rank."""
+    return os.getpid() if worker._ranks else None
 
 
 def bounds(model, local, tol=TOL):
@@ -67,6 +72,9 @@ def test_arrays_train_to_the_local_optimum(client, formulation, loss):
     np.testing.assert_array_equal(model.predict(rows).compute(), same.predict(X))
     np.testing.assert_array_equal(model.decision_function(rows).compute(), same.decision_function(X))
     assert model.score(rows, labels) == pytest.approx(same.score(X, y))
+    weight = np.where(y == 3, 5.0, 0.25)
+    weights = da.from_array(weight, chunks=labels.chunks)
+    assert model.score(rows, labels, sample_weight=weights) == pytest.approx(same.score(X, y, sample_weight=weight))
 
 
 def test_sparse_blocks_missing_classes_and_an_empty_block(client):
@@ -78,7 +86,7 @@ def test_sparse_blocks_missing_classes_and_an_empty_block(client):
     rows, labels = spread(client, [piece for piece, _ in pieces]), [delayed(piece) for _, piece in pieces]
     weights = [delayed(np.full(len(piece), 0.1)) for _, piece in pieces]
     model = LinearSVM(tol=TOL).fit(rows, labels, sample_weight=weights)
-    assert model.n_ranks_ == 2
+    assert model.n_ranks_ == 2 and model.bytes_sent_ > 0
     bounds(model, multimargin.LinearSVM(C=0.1, tol=1e-4).fit(X, y))
     np.testing.assert_array_equal(model.predict(rows).compute(), model.to_local().predict(X))
 
@@ -139,13 +147,12 @@ def test_a_killed_worker_is_replaced(client):
 
     def kill_once(record):
         if not killed:
-            pids = client.run(os.getpid)
-            killed.append(pids[sorted(pids)[-1]])
-            os.kill(killed[0], signal.SIGKILL)
+            killed.extend(pid for pid in client.run(pid_with_rank).values() if pid is not None)
+            os.kill(killed[-1], signal.SIGKILL)
 
     killed = []
     model = LinearSVM(C=0.1, tol=2e-3, callbacks=[kill_once]).fit(rows, labels)  # many rounds
-    assert killed and model.workers_lost_ >= 1
+    assert len(killed) == 2 and model.workers_lost_ >= 1
     bounds(model, multimargin.LinearSVM(C=0.1, tol=1e-4).fit(X, y), tol=2e-3)
 
 

@@ -1,19 +1,26 @@
 """Ranks in threads, joined by the tree, against one machine."""
 
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
 
 from multimargin import LinearSVM
+from multimargin.distributed import fitting
+from multimargin.distributed import rounds as rounds_of_ranks
 from multimargin.distributed.collective import Alone, Listener, PeerLost, connect
 from multimargin.distributed.fitting import fit_shared
 from multimargin.distributed.rank import Job, Part, Rank
+from multimargin.distributed.rounds import SharedExamples
+from multimargin.linear.directions import SAMPLE, leading
 from multimargin.linear.machine import Settings
 from multimargin.linear.solvers import SOLVERS
 
@@ -94,6 +101,17 @@ def test_a_rank_that_leaves_is_noticed_by_all():
     assert together(6, work) == [True] * 6
 
 
+def test_a_rank_that_computes_for_long_is_waited_for(monkeypatch):
+    """However much the others have for it: TCP must not take full buffers for the end of a machine."""
+    monkeypatch.setattr("multimargin.distributed.collective._GONE_AFTER", 2.0)
+
+    def work(rank, collective):
+        time.sleep(5 if rank == 0 else 0)
+        return collective.allreduce(np.ones(4_000_000))[-1]  # 32 MB
+
+    assert together(2, work) == [2.0, 2.0]
+
+
 def test_ranks_that_are_out_of_step_are_told_so():
     def work(rank, collective):
         try:
@@ -115,6 +133,30 @@ def test_a_stranger_is_turned_away_and_a_missing_rank_named():
             connect(listener, 0, [address, ("127.0.0.1", 9)], b"secret", seconds=0.5)
     with pytest.raises(ValueError, match="rank must be from 0 to 1, got 2"):
         connect(Listener(), 2, [address, address], b"secret")
+
+
+def test_a_silent_parent_is_named():
+    """And not the children, which have not called yet."""
+    listener = Listener()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        addresses = [silent.getsockname(), listener.address, *[("127.0.0.1", 9)] * 3]
+        with pytest.raises(PeerLost, match=r"rank 1: rank 0 did not answer within 0.5 s"):
+            connect(listener, 1, addresses, b"secret", seconds=0.5)
+
+
+def test_a_stranger_who_speaks_slowly_does_not_hold_up_the_end():
+    listener = Listener()
+    with socket.create_connection(listener.address) as stranger, ThreadPoolExecutor(1) as executor:
+        waiting = executor.submit(connect, listener, 0, [listener.address, ("127.0.0.1", 9)], b"secret", 0.5)
+        said = 0
+        while not waiting.done() and said < 39:  # of 40 bytes
+            with suppress(OSError):
+                stranger.sendall(b"x")
+            said += 1
+            time.sleep(0.1)
+        assert waiting.done()
+        with pytest.raises(PeerLost, match=r"ranks \[1\] did not call"):
+            waiting.result()
 
 
 def test_who_only_echoes_is_not_the_parent():
@@ -176,11 +218,59 @@ def test_the_optimum_is_that_of_one_machine(formulation, loss, sparse):
         assert replies[0][0].objectives[0] == pytest.approx(value, rel=1e-9)
 
 
+def test_the_last_reply_says_what_all_have_sent():
+    X, y = digits(200)
+    ranks = shared(X, y, [0, 90, 200], job())
+    (first, _), (second, _) = trained(ranks)
+    assert first.bytes_sent == second.bytes_sent >= 2 * first.weights.nbytes
+    assert sum(rank.collective.bytes_sent for rank in ranks) == first.bytes_sent + 2 * (8 + 8)  # the count itself
+
+
 def test_the_same_bits_again():
     X, y = digits(200)
     first, second = (trained(shared(X, y, [0, 90, 200], job())) for _ in range(2))
     np.testing.assert_array_equal(first[0][0].weights, second[0][0].weights)
     assert first[0][1] == second[0][1]
+
+
+def test_what_ranks_go_by_is_the_first_ones(monkeypatch):
+    """As if each had a BLAS of its own."""
+    X, y = digits(200)
+    sampled = SharedExamples._sample
+
+    def otherwise(examples):
+        sample, count = sampled(examples)
+        return sample * (1 + 1e-6 * examples.collective.rank), count
+
+    monkeypatch.setattr(SharedExamples, "_sample", otherwise)
+    ranks = shared(X, y, [0, 90, 200], job())
+
+    def work(number, collective):
+        ranks[number].join(collective)
+        examples = ranks[number].machine.examples
+        assert examples.directions is not None
+        return examples.mean_curvature, examples.strength
+
+    first, second = together(2, work)
+    assert first == second
+
+
+@pytest.mark.parametrize("solver", ["accelerated_sdm", "sdm"])
+def test_ranks_share_a_sample_of_all_rows(monkeypatch, solver):
+    """Its rows are from all over a rank's; without acceleration nobody needs it."""
+    X, y = digits(600)
+    samples = []
+    monkeypatch.setattr(rounds_of_ranks, "leading", lambda sample: samples.append(sample) or leading(sample))
+    ranks = shared(X, y, [0, 300, 320, 600], job(solver=solver))
+    together(3, lambda number, collective: ranks[number].join(collective))
+    if solver == "sdm":
+        assert not samples
+        return
+    (sample,) = samples
+    rows = np.column_stack([X, np.ones(600)])
+    taken = [int(np.flatnonzero((rows == row).all(axis=1))[0]) for row in sample if row.any()]
+    assert len(sample) == SAMPLE and len(taken) == 85 + 20 + 86
+    assert max(np.diff([0, *taken, 600])) <= 5
 
 
 def test_ranks_without_rows_and_without_some_classes():
@@ -214,6 +304,17 @@ def test_two_classes_weights_and_zero_rows():
     primal, dual, _ = trained(ranks)[0][0].objectives
     assert dual <= local.primal_objective_ * (1 + 1e-9)
     assert local.dual_objective_ * (1 - 1e-9) <= primal <= local.primal_objective_ * 1.0101
+
+
+def test_weights_that_vanish_are_zero():
+    X, y = digits(100)
+    weights = [np.where(np.arange(100) < 60, 1.0, small) for small in (1e-301, 0.0)]
+    tiny, none = (Rank(job(), {0: Part(X, y, weight)}) for weight in weights)
+    for rank in (tiny, none):
+        rank.join(Alone())
+    assert tiny.machine.examples.n == none.machine.examples.n == 60
+    with pytest.raises(ValueError, match="C times the weights must be finite"):
+        Rank(job(C=1e200), {0: Part(X, y, np.full(100, 1e200))})
 
 
 def test_duals_go_along_when_ranks_change():
@@ -264,6 +365,20 @@ def test_what_ranks_do_not_do_is_refused():
         fit_shared(LinearSVM(), X, y, Alone(), classes=np.arange(5))
 
 
+def test_a_fit_that_fails_leaves_the_model_as_it_was():
+    X, y = digits(100)
+    model = LinearSVM(tol=0.1).fit(pd.DataFrame(X, columns=[f"pixel {i}" for i in range(64)]), y > 4)
+    before = {name: id(value) for name, value in vars(model).items()}
+    with pytest.raises(ValueError, match="overflows"):
+        fit_shared(model, X[:, :60] * 1e200, y, Alone(), classes=np.arange(10))
+    assert {name: id(value) for name, value in vars(model).items()} == before
+    fit_shared(model, X[:, :60], y, Alone(), classes=np.arange(10))
+    assert model.n_features_in_ == 60 and not hasattr(model, "feature_names_in_")
+    assert model.predict(X[:, :60]).shape == (100,)
+    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
+        fit_shared(LinearSVM(tol=1e-9, max_iter=1), X, y, Alone(), classes=np.arange(10))
+
+
 def refusals(X, y, *, parameters=({}, {}), weights=(None, None), classes=(range(10), range(10))):
     """What two ranks raise; a collective that is left open would have one wait for the other for ever."""
 
@@ -278,7 +393,7 @@ def refusals(X, y, *, parameters=({}, {}), weights=(None, None), classes=(range(
                 classes=np.array(classes[rank]),
                 sample_weight=weights[rank],
             )
-        except ValueError as error:
+        except (ValueError, MemoryError) as error:
             return str(error)
         return None
 
@@ -297,6 +412,28 @@ def test_what_one_rank_refuses_all_refuse():
         theirs, own = refusals(whole, y, weights=(np.ones(50), np.full(50, wrong)))
         assert "rank 1 refused" in theirs
         assert "sample_weight must be finite, not negative" in own
+
+
+@pytest.mark.parametrize("step", ["checked", "Rank"])
+def test_any_error_of_one_rank_is_one_of_all(monkeypatch, step):
+    X, y = digits(100)
+    whole = [X[::2], X[1::2]]
+    made = getattr(fitting, step)
+
+    def fails(*args):
+        if args[0] is whole[1] or (step == "Rank" and 1 in args[1]):
+            raise MemoryError("no room")
+        return made(*args)
+
+    monkeypatch.setattr(fitting, step, fails)
+    theirs, own = refusals(whole, y)
+    assert "rank 1 refused" in theirs and own == "no room"
+
+
+def test_rows_that_overflow_on_one_rank_are_refused_by_all():
+    X, y = digits(100)
+    theirs, own = refusals([X[::2], X[1::2] * 1e200], y)
+    assert "rank 1 refused" in theirs and "squared norm of a row overflows" in own
 
 
 @pytest.mark.parametrize(

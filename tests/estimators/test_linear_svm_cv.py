@@ -156,7 +156,7 @@ def test_an_error_ends_all_folds(digits, n_jobs):
     with pytest.raises(LookupError, match="mine"):
         LinearSVMCV(np.geomspace(1e-3, 1e-2, 200), cv=4, n_jobs=n_jobs, scoring=fail_once).fit(*digits)
     assert len(scored) < 200  # of the 800 fits; other folds have ended before their time
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("multimargin")]
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("multimargin-fit")]
 
 
 def test_callbacks_see_the_last_fit_only(iris):

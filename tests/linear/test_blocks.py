@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-import warnings
 
 import numpy as np
 import pytest
@@ -14,8 +13,12 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from multimargin import KernelSVM, LinearSVM, load, save
+from multimargin import KernelSVM, LinearSVM, _core, load, save
 from multimargin.data.blocks import BlocksError, BlockStore, write_blocks
+from multimargin.linear import sdm, streamed
+from multimargin.linear.directions import SAMPLE
+from multimargin.linear.streamed import StoredExamples, StoredProblem
+from multimargin.problems.formulations import formulation
 from tests.oracles import optimum, primal_objective, problems_of, weights_of
 
 TOL = 0.02
@@ -65,6 +68,18 @@ def test_weights_of_rows_and_classes(tmp_path):
         assert streamed.primal_objective_ == pytest.approx(in_memory.primal_objective_, rel=2e-3)
 
 
+def test_a_rare_class_of_small_rows(tmp_path):
+    """Balanced weights give it half of the loss, and hardly anything of what a sample of the rows shows."""
+    rng = np.random.default_rng(0)
+    y = (np.arange(2000) % 100 == 0).astype(int)
+    X = rng.normal(scale=0.1, size=(2000, 4)) + np.where(y, 1.0, 10.0)[:, None] * np.eye(4)[y]
+    stored = write_blocks(tmp_path / "s", [(X, y)], block_mb=0.02)
+    options = {"class_weight": "balanced", "fit_intercept": False, "tol": TOL}
+    model = LinearSVM(solver="accelerated_sdm", **options).fit(stored)
+    assert model.converged_
+    assert model.primal_objective_ == pytest.approx(LinearSVM(**options).fit(X, y).primal_objective_, rel=2 * TOL)
+
+
 def test_two_classes_and_every_layout(tmp_path):
     two = LABELS < 2
     reference = LinearSVM("one_vs_one", tol=TOL).fit(IRIS[two], LABELS[two])
@@ -110,7 +125,7 @@ def test_no_duals_are_kept(store, tmp_path):
     save(model, tmp_path / "m")
     np.testing.assert_array_equal(load(tmp_path / "m").predict(IRIS), model.predict(IRIS))
     assert not list(store.path.parent.glob("multimargin-duals-*"))
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("multimargin")]
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("multimargin-reader")]
 
 
 @pytest.mark.parametrize(
@@ -201,6 +216,47 @@ def test_stopping_by_violation(store):
     assert model.converged_ and model.history_["violation"][-1] < 0.1
 
 
+def test_no_certificate_cuts_a_tour_short(store, monkeypatch):
+    monkeypatch.setattr(sdm, "BUDGET", 100.0)  # a fraction of a block
+    monkeypatch.setattr(sdm, "_CERTIFY_EVERY", 1e-9)  # epochs: whenever there may be one
+    model = LinearSVM(solver="sdm", shrinking=False, tol=TOL).fit(store)
+    assert model.converged_
+    np.testing.assert_array_equal(model.history_["active_rows"], 150)
+
+
+def test_a_tour_that_was_cut_short_meets_no_tolerance(store, tmp_path):
+    problem = formulation("crammer_singer", "hinge", 3)
+    examples = StoredExamples(
+        StoredProblem(store, 1.0, np.ones(3)), problem, tmp_path, read_ahead=False, accelerated=False
+    )
+    blocks, tours = examples.schedule(problem, lists=True, seed=0)
+    weights = _core.Weights(examples.n_weights, problem.lanes, False)
+
+    def tour(cut_short):
+        stopped, done = "budget", []
+        while not done:
+            stopped, done = tours.run(
+                weights,
+                tolerance=np.inf,
+                certify_below=-np.inf,
+                budget=100.0,
+                max_epochs=1.0,
+                shrinking=False,
+                permute=True,
+                rest_share=0.0,
+                shrunk_effort=np.inf,
+            )
+            if cut_short:
+                list(blocks)
+        return stopped, done[0].visited == examples.n
+
+    try:
+        assert tour(cut_short=True) == ("epochs", False)
+        assert tour(cut_short=False) == ("tolerance", True)
+    finally:
+        blocks.close()
+
+
 INTERRUPTED = """
 import signal, sys, threading, time, _thread
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
@@ -225,20 +281,39 @@ def test_an_interrupt_leaves_the_last_certified_model(store):
     assert not list(store.path.parent.glob("multimargin-duals-*"))
 
 
-def test_memory_is_bounded(tmp_path):
-    """Compressed blocks are unpacked to memory: far more rows than the bound would hold are trained within it."""
-    import tracemalloc
+BOUNDED = """
+import sys, tracemalloc, warnings
+from multimargin import LinearSVM
+from multimargin.data.blocks import open_blocks
+store = open_blocks(sys.argv[1])
+model = LinearSVM(memory_mb=4, max_iter=1)
+warnings.simplefilter("ignore")
+tracemalloc.start()
+model.fit(store)
+print(tracemalloc.get_traced_memory()[1])
+"""
 
+
+def test_memory_is_bounded(tmp_path):
+    """Compressed blocks are unpacked to memory: far more rows than the bound would hold are trained within it. In a
+    process of its own, as memory is counted for all threads."""
     rng = np.random.default_rng(0)
     chunks = ((rng.standard_normal((2000, 100)), rng.integers(0, 3, 2000)) for _ in range(10))  # 16 MB
     stored = write_blocks(tmp_path / "s", chunks, block_mb=0.5, compress=True)
-    tracemalloc.start()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        LinearSVM(memory_mb=4, max_iter=1).fit(stored)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 4 * 2**20
+    done = subprocess.run([sys.executable, "-c", BOUNDED, str(stored.path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert 2**19 < int(done.stdout) < 4 * 2**20
+
+
+def test_the_sample_counts_and_only_the_accelerated_loop_takes_one(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    stored = write_blocks(tmp_path / "s", [(rng.standard_normal((300, 1000)), rng.integers(0, 3, 300))], block_mb=0.1)
+    assert 8 * SAMPLE * 1001 > 1.8 * 2**20
+    options = {"memory_mb": 1.8, "tol": 0.5}
+    with pytest.raises(ValueError, match=r"a sample of the rows takes 2 MB"):
+        LinearSVM(solver="accelerated_sdm", **options).fit(stored)
+    monkeypatch.setattr(streamed, "fill_sample", None)
+    LinearSVM(solver="sdm", **options).fit(stored)
 
 
 def test_checkpoints_are_refused(store, tmp_path):

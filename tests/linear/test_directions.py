@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from multimargin import LinearSVM, _core
 from multimargin.data.rows import as_rows
 from multimargin.linear import training
-from multimargin.linear.directions import held_back, intercept_direction, leading_directions
+from multimargin.linear.directions import (
+    SAMPLE,
+    held_back,
+    held_by_sample,
+    intercept_direction,
+    leading_directions,
+    share_of_sample,
+    worth_sampling,
+)
 from multimargin.linear.examples import Examples
 from multimargin.problems.formulations import formulation as formulation_of
 
@@ -189,6 +197,22 @@ def test_they_are_no_stiffer_than_the_loss():
     assert ratio_at(1e6) == pytest.approx(25.0)  # half of the squares to a fiftieth of them
     assert held_back(None, row, norm, norm, 1) is None
     assert held_back(directions, row[:0], norm[:0], norm[:0], 1) is None
+
+
+def test_a_sample_is_bounded():
+    assert worth_sampling(50_000, 10**9)
+    assert not worth_sampling(2**20, 10**12)  # two gigabytes
+    for count in (1, 3, 256, 1000):
+        shares = [share_of_sample(number, count) for number in range(count)]
+        assert [row for share in shares for row in range(SAMPLE)[share]] == list(range(SAMPLE))
+
+
+def test_a_sample_may_show_more_than_there_is():
+    directions = _core.Directions(1, np.ones(1), np.empty(0))
+    held, left = held_by_sample(directions, np.array([1e12]), 1e6, curvature=2.0, mean_norm=1.0, n_parts=1)
+    assert 0 < left < 2.0
+    weights = _core.Weights(1, 1, False, held)
+    weights.set_kappa(1.0)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])

@@ -97,13 +97,6 @@ class Group:
             return  # the next call will see to it
         self._copies = dict(zip(self.addresses, copies, strict=True))
 
-    def count_bytes(self) -> int:
-        """Bytes that all ranks have sent to each other, since the last loss."""
-        try:
-            return sum(self._ask(worker.bytes_sent, [()] * len(self.addresses)))
-        except WorkersLost:
-            return 0
-
     def close(self) -> None:
         """Take the ranks away."""
         self._copies = {}
@@ -245,7 +238,8 @@ class Group:
             self.presence.wait(pending, seconds=POLL)
             if not self.presence.workers():
                 return False
-            if time.monotonic() - begin > _PATIENCE and not self._computing():
+            keys = [future.key for future in pending]
+            if time.monotonic() - begin > _PATIENCE and not self.client.run_on_scheduler(_are_coming, keys):
                 raise RuntimeError(_NO_WAY_BACK)
         for future in futures:
             if future.status == "error" and isinstance(future.exception(), KilledWorker):
@@ -255,9 +249,6 @@ class Group:
             if future.status in FAILED:
                 raise RuntimeError(_NO_WAY_BACK) from (future.exception() if future.status == "error" else None)
         return True
-
-    def _computing(self) -> bool:
-        return any(self.client.processing().values())
 
     def _copied_duals(self, lost: list[int]) -> dict[int, Any]:
         """Of lost blocks, if another worker has a copy."""
@@ -271,3 +262,21 @@ class Group:
             except (*_LOST, TimeoutError):
                 continue
         return found
+
+
+def _are_coming(keys: list[Any], dask_scheduler: Any) -> bool:
+    """Whether a worker has one of these tasks, or of those that they depend on, or will have it: others may use the
+    cluster, too, so that some worker is busy says nothing. Runs on the scheduler."""
+    tasks = dask_scheduler.tasks
+    ahead = [tasks[key] for key in keys if key in tasks]
+    if any(task.state in ("memory", "erred") for task in ahead):
+        return True  # it ended just now
+    seen = set(ahead)
+    while ahead:
+        task = ahead.pop()
+        if task.state in ("processing", "queued"):
+            return True
+        new = task.dependencies - seen
+        seen |= new
+        ahead.extend(new)
+    return False

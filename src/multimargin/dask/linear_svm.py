@@ -160,13 +160,19 @@ class LinearSVM(linear_svm.LinearSVM):
         """Accuracy, of collections too."""
         if not is_distributed(X):
             return super().score(X, y, sample_weight)
+        right, model = delayed(_right), delayed(self.to_local())
+        with_y = blocks_beside(X, y, "y")
+        weights = [None] * len(with_y)
         if sample_weight is not None:
-            raise ValueError("score takes no sample_weight of collections")
-        right = delayed(_right)
-        model = delayed(self.to_local())
-        blocks = blocks_beside(X, y, "y")
-        counts = np.array(compute(*(right(model, rows, labels) for rows, labels in blocks)))
-        return float(counts[:, 0].sum() / counts[:, 1].sum())
+            weights = [weight for _, weight in blocks_beside(X, sample_weight, "sample_weight")]
+        each = (
+            right(model, rows, labels, weight, number)
+            for number, ((rows, labels), weight) in enumerate(zip(with_y, weights, strict=True))
+        )
+        of_right, of_all = np.array(compute(*each)).reshape(-1, 2).sum(axis=0)
+        if not of_all > 0:
+            raise ValueError("there is nothing to score: X has no rows, or all weights are zero")
+        return float(of_right / of_all)
 
     def _lazily(self, X, method: str, dtype: np.dtype):
         """A Dask array; rows of delayed blocks and of DataFrames are not counted before they are computed."""
@@ -188,8 +194,15 @@ def _ask(model, X, method: str, columns: tuple[int, ...], dtype: np.dtype) -> np
     return getattr(model, method)(X) if X.shape[0] else np.empty((0, *columns), dtype)
 
 
-def _right(model, X, y) -> tuple[int, int]:
-    return int((model.predict(X) == np.asarray(y)).sum()) if len(y) else 0, len(y)
+def _right(model, X, y, weight, number: int) -> tuple[float, float]:
+    """Weights of the rows of a block that are predicted right, and of all."""
+    y = np.asarray(y)
+    weight = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
+    if not len(y) == len(weight) == X.shape[0]:
+        raise ValueError(
+            f"block {number}: X has {X.shape[0]} rows, y has {len(y)} labels, and there are {len(weight)} weights"
+        )
+    return float(weight[model.predict(X) == y].sum()) if len(y) else 0.0, float(weight.sum())
 
 
 def _client() -> Client:

@@ -117,7 +117,7 @@ def train_on_cluster(request: ClusterRequest) -> ClusterTrained:
         assert reply is not None and reply.objectives is not None and reply.weights is not None
         primal, dual, _ = reply.objectives
         whole = (reply.weights, lanes, None, primal, dual, reply.worst_gap, outcome)
-        return ClusterTrained(*whole, len(group.addresses), group.count_bytes(), group.losses)
+        return ClusterTrained(*whole, len(group.addresses), reply.bytes_sent, group.losses)
 
     try:
         group.start(request.prepared)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from distributed import get_worker, secede
 
 from multimargin.data.rows import checked
-from multimargin.distributed.collective import Listener, Tree, connect
+from multimargin.distributed.collective import Listener, connect
 from multimargin.distributed.rank import Job, Part, Rank, Reply
 from multimargin.estimators.bad_rows import check_labels
 
@@ -150,12 +150,6 @@ def duals(training: str) -> dict[int, Any]:
 def keep(training: str, duals: dict[int, Any]) -> dict[int, Any]:
     """Another worker's duals."""
     return duals
-
-
-def bytes_sent(training: str) -> int:
-    """By this rank, since it joined."""
-    collective = _rank(training).collective
-    return collective.bytes_sent if isinstance(collective, Tree) else 0
 
 
 def forget(training: str) -> None:

@@ -21,9 +21,12 @@ import numpy as np
 
 _HEADER = struct.Struct("<Q")
 _RANK = struct.Struct("<q")
+_READY = b"."
 _NONCE = _PROOF = 32  # bytes
 _CONNECT_SECONDS = 60.0
 _GREETING_SECONDS = 5.0
+_GONE_AFTER = 40.0  # seconds in which a machine takes nothing of what it is sent
+_UNASKED = 1 << 14  # bytes that are sent to a rank before it is ready for them
 
 
 class PeerLost(ConnectionError):
@@ -112,6 +115,8 @@ class Tree:
     def _send(self, peer: socket.socket, array: np.ndarray) -> None:
         try:
             peer.sendall(_HEADER.pack(array.nbytes))
+            if array.nbytes > _UNASKED:  # else a rank that computes for long could not be told from one that is gone
+                _exactly(peer, len(_READY))
             peer.sendall(array.data.cast("B") if array.nbytes else b"")
         except OSError as error:
             raise PeerLost(f"rank {self.rank}: a neighbour in the tree is gone: {error}") from error
@@ -124,6 +129,8 @@ class Tree:
                 raise RuntimeError(
                     f"rank {self.rank}: {size} bytes came where {like.nbytes} should: ranks are not in step"
                 )
+            if size > _UNASKED:
+                peer.sendall(_READY)
             return np.frombuffer(_exactly(peer, size), dtype=like.dtype).reshape(like.shape)
         except OSError as error:
             raise PeerLost(f"rank {self.rank}: a neighbour in the tree is gone: {error}") from error
@@ -160,16 +167,19 @@ def connect(
     parent: socket.socket | None = None
     children: dict[int, socket.socket] = {}
     expected = {child for child in (2 * rank + 1, 2 * rank + 2) if child < size}
+    missing = f"rank {(rank - 1) // 2} did not answer within {seconds:g} s"
     try:
         if rank > 0:
             address = addresses[(rank - 1) // 2]
             parent = socket.create_connection(address, timeout=seconds)
-            if not _knows_parent(parent, rank, secret):
-                raise PeerLost(f"rank {rank}: somebody else answers at {address}")
+            if not _knows_parent(parent, rank, secret, deadline):
+                missing = f"somebody else answers at {address}"
+                raise ConnectionRefusedError("it does not know the secret")
         while set(children) != expected:
-            listener.socket.settimeout(max(deadline - time.monotonic(), 1e-3))
+            missing = f"ranks {sorted(expected - set(children))} did not call within {seconds:g} s"
+            listener.socket.settimeout(_left(deadline))
             peer, _ = listener.socket.accept()
-            child = _greeted(peer, secret)
+            child = _greeted(peer, secret, min(deadline, time.monotonic() + _GREETING_SECONDS))
             if child in expected and child not in children:
                 children[child] = peer
             else:
@@ -178,9 +188,7 @@ def connect(
         for neighbour in (parent, *children.values()):
             if neighbour is not None:
                 neighbour.close()
-        missing = sorted(expected - set(children))
-        who = f"ranks {missing} did not call" if missing else f"rank {(rank - 1) // 2} did not answer"
-        raise PeerLost(f"rank {rank}: {who} within {seconds:g} s: {error}") from error
+        raise PeerLost(f"rank {rank}: {missing}: {error}") from error
     finally:
         listener.close()
     ordered = [children[child] for child in sorted(children)]
@@ -193,11 +201,11 @@ def connect(
 # Both sides prove that they know the secret, by what only this call can have: the nonces of both.
 
 
-def _knows_parent(parent: socket.socket, rank: int, secret: bytes) -> bool:
+def _knows_parent(parent: socket.socket, rank: int, secret: bytes, deadline: float) -> bool:
     """A child's side of the greeting."""
     own = os.urandom(_NONCE)
     parent.sendall(own + _RANK.pack(rank))
-    answer = _exactly(parent, _NONCE + _PROOF)
+    answer = _exactly(parent, _NONCE + _PROOF, deadline)
     others, proof = bytes(answer[:_NONCE]), bytes(answer[_NONCE:])
     if not hmac.compare_digest(proof, _proof(secret, b"parent", own, others, rank)):
         return False
@@ -205,15 +213,16 @@ def _knows_parent(parent: socket.socket, rank: int, secret: bytes) -> bool:
     return True
 
 
-def _greeted(peer: socket.socket, secret: bytes) -> int:
+def _greeted(peer: socket.socket, secret: bytes, deadline: float) -> int:
     """The rank that calls; -1 for a stranger."""
-    peer.settimeout(_GREETING_SECONDS)
     try:
-        hello = _exactly(peer, _NONCE + _RANK.size)
+        hello = _exactly(peer, _NONCE + _RANK.size, deadline)
         others, (rank,) = bytes(hello[:_NONCE]), _RANK.unpack(hello[_NONCE:])
         own = os.urandom(_NONCE)
         peer.sendall(own + _proof(secret, b"parent", others, own, rank))
-        known = hmac.compare_digest(bytes(_exactly(peer, _PROOF)), _proof(secret, b"child", others, own, rank))
+        known = hmac.compare_digest(
+            bytes(_exactly(peer, _PROOF, deadline)), _proof(secret, b"child", others, own, rank)
+        )
     except OSError:
         return -1
     return rank if known else -1
@@ -224,20 +233,29 @@ def _proof(secret: bytes, side: bytes, childs: bytes, parents: bytes, rank: int)
 
 
 def _patient_but_watchful(peer: socket.socket) -> None:
-    """A rank may compute for long before it answers; one whose machine is gone must be noticed within a minute."""
+    """A rank may compute for long before it answers; one whose machine is gone must be noticed within a minute: by
+    keep-alive when it is waited for, by TCP_USER_TIMEOUT when it is sent something. The latter strikes a rank with full
+    buffers, too, even if its machine answers; so ranks ask for what does not fit into buffers."""
     peer.settimeout(None)
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4), ("TCP_USER_TIMEOUT", 40_000)):
+    gone_after = ("TCP_USER_TIMEOUT", int(1000 * _GONE_AFTER))
+    for option, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4), gone_after):
         if hasattr(socket, option):
             peer.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
-def _exactly(peer: socket.socket, size: int) -> bytearray:
+def _left(deadline: float) -> float:
+    return max(deadline - time.monotonic(), 1e-3)
+
+
+def _exactly(peer: socket.socket, size: int, deadline: float | None = None) -> bytearray:
     buffer = bytearray(size)
     view = memoryview(buffer)
     got = 0
     while got < size:
+        if deadline is not None:
+            peer.settimeout(_left(deadline))
         count = peer.recv_into(view[got:])
         if count == 0:
             raise ConnectionResetError("the connection was closed")

@@ -54,15 +54,19 @@ def fit_shared(
     try:
         rows = _Rows.of(model, X, y, sample_weight, classes)
         facts = _facts(model, rows)
-    except (TypeError, ValueError) as refusal:
+    except Exception as refusal:  # out of memory, say: whatever it is, the others wait to hear of it
         error = refusal
     agree(collective, error, facts)
     assert rows is not None
     try:
-        return _fitted(model, rows, collective)
+        with model._unchanged_if_refused():
+            outcome = _fitted(model, rows, collective)
     except BaseException:
         collective.close()  # the others would wait for this rank
         raise
+    if (why_not := model._why_not_converged(outcome)) and collective.rank == 0:
+        warnings.warn(why_not, ConvergenceWarning, stacklevel=2)
+    return model
 
 
 # What all ranks must have in common.
@@ -114,7 +118,7 @@ def _plain(value: Any) -> Any:
     return float(value) if isinstance(value, Real) else value
 
 
-def _fitted(model: LinearSVM, rows: _Rows, collective: Collective) -> LinearSVM:
+def _fitted(model: LinearSVM, rows: _Rows, collective: Collective) -> Outcome:
     """The fit, when all ranks are known to do the same."""
     k = len(rows.classes)
     ones = np.ones(len(rows.y)) if rows.weight is None else rows.weight
@@ -125,14 +129,21 @@ def _fitted(model: LinearSVM, rows: _Rows, collective: Collective) -> LinearSVM:
         raise ValueError(f"no rank has a row of class {rows.classes[counts == 0].tolist()}: leave it out of classes")
     if not weights.any():
         raise ValueError("the weights of all rows are zero")
-    model.classes_ = rows.classes
+    model.classes_, model.n_features_in_ = rows.classes, rows.X.shape[1]
+    model.__dict__.pop("feature_names_in_", None)  # of an earlier fit
     solver = model.solver
     if solver == "auto":
         solver = streamed_solver(rows.X.shape[1] + 1, n_lanes(model.formulation, k))
     caps = model._caps(np.arange(k), np.ones(k), counts=weights)
     constant, settings = model._constant_feature(), model._settings(solver)
     job = Job(model.formulation, model.loss, k, solver, settings, constant, caps, rows.seed)
-    rank, outcome = Rank(job, {collective.rank: Part(rows.X, rows.y, rows.weight)}), Outcome()
+    error: Exception | None = None
+    try:
+        rank = Rank(job, {collective.rank: Part(rows.X, rows.y, rows.weight)})
+    except Exception as refusal:
+        error = refusal
+    agree(collective, error, {})
+    outcome = Outcome()
     rank.join(collective)
     machine = rank.machine
     assert machine is not None
@@ -141,11 +152,8 @@ def _fitted(model: LinearSVM, rows: _Rows, collective: Collective) -> LinearSVM:
     assert certificate is not None
     objectives = (certificate.primal, certificate.dual, certificate.worst_gap)
     trained = Trained(certificate.weights.array, machine.problem.lanes, None, *objectives, outcome)
-    model.n_features_in_ = rows.X.shape[1]
     model._store(trained, None)
-    if (why_not := model._why_not_converged(outcome)) and collective.rank == 0:
-        warnings.warn(why_not, ConvergenceWarning, stacklevel=3)
-    return model
+    return outcome
 
 
 def _check_for_ranks(model: LinearSVM) -> None:

@@ -10,12 +10,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from multimargin.data.rows import as_rows
-from multimargin.distributed.collective import Collective
+from multimargin.distributed.collective import Collective, Tree
 from multimargin.distributed.rounds import COST_OF_A_NUMBER, SharedExamples
 from multimargin.linear.examples import Examples
 from multimargin.linear.machine import BUDGET, Machine, PassRecord, Settings
 from multimargin.linear.solvers import SOLVERS
 from multimargin.problems.formulations import formulation
+from multimargin.problems.range import SMALLEST_C
 
 _MOST_ROUNDS = 16  # of a call: those who wait want to hear of it
 
@@ -51,6 +52,7 @@ class Reply(NamedTuple):
     objectives: tuple[float, float, float] | None  # primal, dual and gap of the last certificate
     worst_gap: float
     weights: np.ndarray | None  # (n_weights, padded lanes), when there is nothing left to do
+    bytes_sent: int  # by all ranks to each other, when there is nothing left to do
 
 
 class Rank:
@@ -85,7 +87,8 @@ class Rank:
             self._leave()
             self.collective = collective
             algorithm = SOLVERS[self.job.solver].make(self.job.settings)
-            shared = SharedExamples(self._own, self.problem, collective)
+            accelerated = self.job.solver == "accelerated_sdm"
+            shared = SharedExamples(self._own, self.problem, collective, accelerated=accelerated)
             machine = Machine(self.problem, shared, algorithm, seed=self.job.seed)
             machine.set_duals(self._duals[self._own.row])
             warm = bool(collective.allreduce(np.array([float(self._duals.nnz)]))[0])
@@ -153,8 +156,16 @@ class Rank:
         machine, certificate = self._machine(), self._machine().certificate
         objectives = None if certificate is None else (certificate.primal, certificate.dual, certificate.gap)
         worst = np.nan if certificate is None else certificate.worst_gap
-        weights = certificate.weights.array.copy() if with_weights and certificate is not None else None
-        return Reply(records, machine.done, machine.converged, objectives, worst, weights)
+        weights, sent = None, 0
+        if with_weights and certificate is not None:
+            weights, sent = certificate.weights.array.copy(), self._bytes_sent()
+        return Reply(records, machine.done, machine.converged, objectives, worst, weights, sent)
+
+    def _bytes_sent(self) -> int:
+        collective = self.collective
+        if not isinstance(collective, Tree):
+            return 0
+        return int(collective.allreduce(np.array([float(collective.bytes_sent)]))[0])
 
     def _of_machine(self) -> sp.csr_array:
         row, lane, value = self._machine().duals()
@@ -191,8 +202,10 @@ def _examples(job: Job, part: Part) -> Examples:
         raise ValueError("the squared norm of a row overflows: scale the features down")
     cap = job.class_caps[part.y]
     if part.weight is not None:
-        cap = cap * part.weight
+        with np.errstate(over="ignore"):
+            cap = cap * part.weight
     if not np.isfinite(cap).all():
         raise ValueError("C times the weights must be finite")
+    cap = np.where(cap < SMALLEST_C, 0.0, cap)
     problem = formulation(job.formulation, job.loss, job.n_classes)
     return Examples.of(problem, part.X, rows, norm, part.y, cap, np.arange(len(part.y), dtype=np.int64))

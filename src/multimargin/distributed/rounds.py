@@ -31,10 +31,12 @@ from multimargin import _core
 from multimargin.distributed.collective import Collective
 from multimargin.linear.directions import (
     SAMPLE,
+    fill_sample,
     held_by_sample,
-    intercept_row,
+    intercept_direction,
     leading,
-    sampled_rows,
+    share_of_sample,
+    without_rows,
     worth_sampling,
 )
 from multimargin.linear.examples import Examples
@@ -56,7 +58,7 @@ class SharedExamples:
     first_certificate = Examples.first_certificate
     hands_out_duals = False  # they stay with the ranks
 
-    def __init__(self, own: Examples, problem: Formulation, collective: Collective):
+    def __init__(self, own: Examples, problem: Formulation, collective: Collective, *, accelerated: bool):
         self.own, self.collective = own, collective
         self.row, self.n_weights = own.row, own.n_weights
         with np.errstate(over="ignore", invalid="ignore"):  # the range is checked next
@@ -70,29 +72,34 @@ class SharedExamples:
         self.norm_range = (float(extremes[:, 0].min()), float(extremes[:, 1].max())) if self.n else (0.0, 0.0)
         if self.n:
             check_reach(caps, float(extremes[:, 2].max()), self.norm_range[1])
-        sample, U = intercept_row(self.n_weights, own.rows.intercept), None
-        if worth_sampling(self.n_weights, nonzeros):
-            sample = self._sample()
-            U = self._of_first(leading(sample))
-        self.directions, less = held_by_sample(sample, U, caps, norms / max(self.n, 1), problem.n_parts)
-        self.mean_curvature = (curvature - caps * less) / max(self.n, 1)
-        self.strength = _STRENGTH * sqrt(collective.size) / max(self.mean_curvature, 1.0) ** 0.25
+        n, intercept = max(self.n, 1), own.rows.intercept
+        directions, squares = intercept_direction(self.n_weights, intercept), np.array([intercept]) ** 2
+        if accelerated and worth_sampling(self.n_weights, nonzeros):
+            directions, squares = self._directions()
+        self.directions, left = held_by_sample(directions, squares, caps, curvature, norms / n, problem.n_parts)
+        self.mean_curvature = left / n
+        self.strength = _STRENGTH * sqrt(collective.size) / sqrt(sqrt(max(self.mean_curvature, 1.0)))
 
-    def _sample(self) -> np.ndarray:
-        """Rows of all ranks."""
-        each = -(-SAMPLE // self.collective.size)
-        own = sampled_rows(self.own.X, self.own.rows.intercept, each)[:each]
-        first, counts = self.collective.rank * each, self.of_all((float(len(own)),))[:, 0]
-        rows = np.zeros((self.collective.size * each, self.n_weights))
-        rows[first : first + len(own)] = own
-        there = (np.arange(each) < counts[:, None]).ravel()
-        return self.collective.allreduce(rows)[there]
+    def _directions(self) -> tuple[_core.Directions | None, np.ndarray]:
+        """Directions, and means of the squares along them, as the first rank finds them: BLAS and LAPACK may give
+        others on another machine, and all must have the same bits."""
+        sample, sampled = self._sample()
+        found = np.zeros((self.n_weights + 1, 0))
+        if self.collective.rank == 0:
+            U, squares = leading(sample)
+            found = np.vstack([U, squares / sampled])
+        count = int(self.collective.broadcast(np.array([float(found.shape[1])]))[0])
+        if self.collective.rank:
+            found = np.zeros((self.n_weights + 1, count))
+        found = self.collective.broadcast(found)
+        return without_rows(found[:-1]), found[-1]
 
-    def _of_first(self, U: np.ndarray) -> np.ndarray:
-        """The first rank's: LAPACK may give others on another machine, and all must have the same bits."""
-        count = int(self.collective.broadcast(np.array([float(U.shape[1])]))[0])
-        like = np.ascontiguousarray(U) if U.shape[1] == count else np.zeros((len(U), count))
-        return self.collective.broadcast(like) if count else like
+    def _sample(self) -> tuple[np.ndarray, int]:
+        """Rows of all ranks, and how many; where a rank has fewer than its share they are zero."""
+        sample, collective = np.zeros((SAMPLE, self.n_weights)), self.collective
+        share = share_of_sample(collective.rank, collective.size)
+        own = fill_sample(sample[share], self.own.X, self.own.rows.intercept)
+        return collective.allreduce(sample), int(collective.allreduce(np.array([float(own)]))[0])
 
     def of_all(self, own: tuple[float, ...]) -> np.ndarray:
         """A row of numbers from every rank."""

@@ -8,6 +8,7 @@ squared singular values to 2 % of their sum was best, or within a fifth of it, o
 
 from __future__ import annotations
 
+from math import fsum
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,12 @@ import numpy as np
 from multimargin import _core
 
 SAMPLE = 256  # rows
+_MOST_BYTES = 1 << 27  # of so many, which are dense
 _SHARE = 0.02  # of the sum of squares, that is left along a direction ...
 _LEAST_RATIO = 1.5  # ... if there is so much more of it
 # Of the curvature that the loss may have along a direction, how stiff the metric may be: the outer loop goes by it.
 _OF_LOSS = 0.02
+_LEAST_LEFT = 1e-3  # of the curvature
 # Of the work of a stage, what the directions may take: rows of U against non-zeros of X.
 _NONZEROS_PER_WEIGHT = 64
 _NORMS = (1e-100, 1e100)
@@ -42,7 +45,10 @@ def leading_directions(X: Any, rows: _core.Rows, norm: np.ndarray) -> _core.Dire
     nonzeros = len(X.data) if hasattr(X, "indptr") else X.size
     if not worth_sampling(rows.n_weights, nonzeros):
         return intercept_direction(rows.n_weights, rows.intercept)
-    U = leading(sampled_rows(X, rows.intercept, SAMPLE))
+    which = np.arange(0, rows.n_rows, max(1, rows.n_rows // SAMPLE))
+    sample = np.zeros((len(which), rows.n_weights))
+    _fill(sample, X, which, rows.intercept)
+    U, _ = leading(sample)
     if not U.shape[1]:
         return None
     return _core.Directions(U.shape[1], U.ravel(), _products(rows, U, nonzeros).ravel())
@@ -50,7 +56,7 @@ def leading_directions(X: Any, rows: _core.Rows, norm: np.ndarray) -> _core.Dire
 
 def worth_sampling(n_weights: int, nonzeros: int) -> bool:
     """Whether directions across all features cost little beside a pass; else there is that of the intercept."""
-    return n_weights * _NONZEROS_PER_WEIGHT <= nonzeros
+    return n_weights * _NONZEROS_PER_WEIGHT <= nonzeros and 8 * SAMPLE * n_weights <= _MOST_BYTES
 
 
 def intercept_direction(n_weights: int, intercept: float) -> _core.Directions | None:
@@ -84,66 +90,74 @@ def held_back(
 
 
 def held_by_sample(
-    sample: np.ndarray, U: np.ndarray | None, sum_of_caps: float, mean_norm: float, n_parts: int
+    directions: _core.Directions | None,
+    squares: np.ndarray,
+    sum_of_caps: float,
+    curvature: float,
+    mean_norm: float,
+    n_parts: int,
 ) -> tuple[_core.Directions | None, float]:
-    """Directions for examples that are not all here, and how much of a squared norm is held back in the mean.
+    """Directions for examples that are not all here, and what is left of their curvature. Equal numbers give equal
+    bits: ranks go by them.
 
     Parameters
     ----------
-    sample : ndarray of shape (n_sampled, n_weights)
-        Rows with the intercept's feature, which stand for all.
-    U : ndarray of shape (n_weights, n_directions) or None
-        What :func:`leading` finds in them; None: the intercept's direction is all there is, and the sample may be one
-        row that has nothing but the intercept.
-    sum_of_caps, mean_norm : float
-        Of all examples.
+    directions : Directions or None
+        The intercept's, or those of a sample of the rows.
+    squares : ndarray of shape (n_directions,)
+        Means of the squared coordinates, as the sample has them.
+    sum_of_caps, curvature, mean_norm : float
+        Of all examples; curvature: the sum of C_i ||x_i||^2.
     """
-    if not _NORMS[0] < mean_norm < _NORMS[1]:
-        return None, 0.0
-    if U is None:
-        directions, squares = intercept_direction(sample.shape[1], sample[0, -1]), sample[0, -1:] ** 2
-    else:
-        directions = _core.Directions(U.shape[1], U.ravel(), np.empty(0)) if U.shape[1] else None
-        squares = ((sample @ U) ** 2).mean(axis=0)
+    if directions is None or not _NORMS[0] < mean_norm < _NORMS[1]:
+        return None, curvature
     ratios = _ratios(squares / mean_norm, sum_of_caps * squares / n_parts)
-    if directions is None or not ratios.max() > _LEAST_RATIO:
-        return None, 0.0
-    return directions.with_ratios(ratios), float(squares @ (1 - 1 / ratios))
+    if not ratios.max() > _LEAST_RATIO:
+        return None, curvature
+    # Rows of the sample count alike, whatever they weigh: it can show more than there is.
+    left = curvature - sum_of_caps * fsum(squares * (1 - 1 / ratios))
+    return directions.with_ratios(ratios), max(left, _LEAST_LEFT * curvature)
 
 
-def intercept_row(n_weights: int, intercept: float) -> np.ndarray:
-    """A row that has nothing but the intercept, if there is one."""
-    row = np.zeros((1, n_weights))
-    row[0, -1:] = intercept
-    return row
+def without_rows(U: np.ndarray) -> _core.Directions | None:
+    """Directions for rows that are elsewhere."""
+    return _core.Directions(U.shape[1], U.ravel(), np.empty(0)) if U.shape[1] else None
 
 
 def _ratios(shares: np.ndarray, of_loss: np.ndarray) -> np.ndarray:
     """How stiff the metric is along directions with these shares of the squares and of the loss's curvature."""
-    return np.maximum(np.minimum(shares / _SHARE, 1 + _OF_LOSS * of_loss), 1.0)
+    return np.maximum(np.minimum(np.minimum(shares, 1.0) / _SHARE, 1 + _OF_LOSS * of_loss), 1.0)
 
 
-def leading(sample: np.ndarray) -> np.ndarray:
-    """Right singular vectors of the sample with more than their share."""
+def leading(sample: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Right singular vectors of the sample with more than their share, and the squares of its singular values."""
     wide = sample.shape[1] > sample.shape[0]
     squares, vectors = np.linalg.eigh(sample @ sample.T if wide else sample.T @ sample)
     leading = squares > _LEAST_RATIO * _SHARE * squares.sum()
-    vectors = vectors[:, leading]
-    return sample.T @ vectors / np.sqrt(squares[leading]) if wide else vectors
+    squares, vectors = squares[leading], vectors[:, leading]
+    return sample.T @ vectors / np.sqrt(squares) if wide else vectors, squares
 
 
-def sampled_rows(X: Any, intercept: float, number: int) -> np.ndarray:
-    """About so many rows of X, evenly chosen, and the intercept's feature, in float64."""
-    which = np.arange(0, X.shape[0], max(1, X.shape[0] // number))
-    dense = np.zeros((len(which), X.shape[1] + (intercept != 0.0)))
-    dense[:, X.shape[1] :] = intercept
+def share_of_sample(number: int, count: int) -> slice:
+    """Rows of the sample that block or rank ``number`` of ``count`` gives; none, if there are very many."""
+    return slice(SAMPLE * number // count, SAMPLE * (number + 1) // count)
+
+
+def fill_sample(sample: np.ndarray, X: Any, intercept: float) -> int:
+    """Rows of X, evenly chosen, and the intercept's feature, into a sample of zeros; how many, if X has fewer."""
+    count = min(len(sample), X.shape[0])
+    _fill(sample[:count], X, np.linspace(0, X.shape[0], count, endpoint=False).astype(np.int64), intercept)
+    return count
+
+
+def _fill(sample: np.ndarray, X: Any, which: np.ndarray, intercept: float) -> None:
+    sample[:, X.shape[1] :] = intercept
     if hasattr(X, "indptr"):
-        for out, i in zip(dense, which, strict=True):
+        for out, i in zip(sample, which, strict=True):
             entries = slice(X.indptr[i], X.indptr[i + 1])
             out[X.indices[entries]] = X.data[entries]
     else:
-        dense[:, : X.shape[1]] = X[which]
-    return dense
+        sample[:, : X.shape[1]] = X[which]
 
 
 def _products(rows: _core.Rows, U: np.ndarray, nonzeros: int) -> np.ndarray:

@@ -105,7 +105,8 @@ class SequentialDual:
             self.converged = certified.worst_gap <= settings.tol
             if not self.converged:
                 self._certificate_failed(machine, passes[-1].worst_gap, certified.worst_gap)
-        elif stopped in ("budget", "epochs") and epochs - self.certified_at >= _CERTIFY_EVERY:
+        elif passes and stopped in ("budget", "epochs") and epochs - self.certified_at >= _CERTIFY_EVERY:
+            # Not in the middle of a tour: it would have to put back a block whose turn is not over (streamed.py).
             certified = machine.certify()
             self.converged = settings.stopping == "gap" and certified.worst_gap <= settings.tol
         elif stopped == "tolerance":

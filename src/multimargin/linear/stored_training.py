@@ -13,6 +13,7 @@ import numpy as np
 
 from multimargin.data.atomic import naming
 from multimargin.data.blocks import BlockStore
+from multimargin.linear.directions import SAMPLE
 from multimargin.linear.loop import Limits, Observer, Outcome, solve
 from multimargin.linear.machine import Machine, Settings
 from multimargin.linear.solvers import SOLVERS
@@ -66,7 +67,10 @@ def train_stored(request: StoredRequest) -> Trained:
     with naming(Path(beside or tempfile.gettempdir())):
         temporary = tempfile.TemporaryDirectory(prefix="multimargin-duals-", dir=beside)
     with temporary as scratch:
-        examples = StoredExamples(request.stored, problem, Path(scratch), read_ahead)
+        accelerated = request.solver == "accelerated_sdm"
+        examples = StoredExamples(
+            request.stored, problem, Path(scratch), read_ahead=read_ahead, accelerated=accelerated
+        )
         machine = Machine(problem, examples, algorithm, seed=request.seed)
         try:
             algorithm.start(machine, warm=False)
@@ -98,8 +102,13 @@ def _fits(request: StoredRequest, problem: Formulation, lists: bool) -> bool:
     assert request.memory_mb is not None
     store, lanes = request.stored.store, -(-problem.lanes // 8) * 8
     numbers = request.stored.n_weights * lanes
-    copies = 6 if request.solver == "accelerated_sdm" else 4  # W, its sum, its mean, the certified one; Z, the last W
+    shape = f"{request.stored.n_weights} x {problem.lanes}"
+    accelerated = request.solver == "accelerated_sdm"
+    copies = 6 if accelerated else 4  # W, its sum, its mean, the certified one; Z, the last W
     weights = 8 * numbers * (copies + (8 * numbers <= _TWO_MODELS))
+    # It is gone before there are weights.
+    sample = 8 * SAMPLE * request.stored.n_weights if accelerated and request.stored.sampled else 0
+    beside, what = max((weights, f"the weights ({shape}) take"), (sample, "a sample of the rows takes"))
     of_row = _ROW + (_LIST if lists else 20 * lanes)
     packed = store.layout.compressed
     block = max(
@@ -107,15 +116,14 @@ def _fits(request: StoredRequest, problem: Formulation, lists: bool) -> bool:
         for number, entry in enumerate(store.entries)
     )
     limit = request.memory_mb * _MB
-    shape = f"{request.stored.n_weights} x {problem.lanes}"
     if weights > limit:
         raise ValueError(
             f"memory_mb={request.memory_mb:g} is too little: the weights alone ({shape}, in {weights // (8 * numbers)} "
             f"copies) take {weights / _MB:.0f} MB; raise memory_mb, or hash the features to fewer"
         )
-    if weights + block > limit:
+    if beside + block > limit:
         raise ValueError(
-            f"memory_mb={request.memory_mb:g} is too little: the weights ({shape}) take {weights / _MB:.0f} MB and the "
-            f"largest block {block / _MB:.0f} MB; raise memory_mb, or write the store with a smaller block_mb"
+            f"memory_mb={request.memory_mb:g} is too little: {what} {beside / _MB:.0f} MB and the largest block "
+            f"{block / _MB:.0f} MB; raise memory_mb, or write the store with a smaller block_mb"
         )
     return weights + 2 * block <= limit

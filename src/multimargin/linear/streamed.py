@@ -23,10 +23,12 @@ from multimargin.data.blocks import BlockStore
 from multimargin.data.rows import as_rows, has_features
 from multimargin.linear.directions import (
     SAMPLE,
+    fill_sample,
     held_by_sample,
-    intercept_row,
+    intercept_direction,
     leading,
-    sampled_rows,
+    share_of_sample,
+    without_rows,
     worth_sampling,
 )
 from multimargin.linear.examples import Examples
@@ -64,6 +66,13 @@ class StoredProblem:
     @property
     def n_weights(self) -> int:
         return self.store.n_features + (self.intercept != 0)
+
+    @property
+    def sampled(self) -> bool:
+        """Whether a sample of the rows says along which directions accelerated weights are held back."""
+        store = self.store
+        nonzeros = sum(entry.nonzeros or entry.rows * store.n_features for entry in store.entries)
+        return worth_sampling(self.n_weights, nonzeros)
 
     def examples(self, problem: Formulation, block: int) -> Examples:
         """The examples of a block, read from disk."""
@@ -112,22 +121,23 @@ class StoredExamples:
     strength = Examples.strength
     hands_out_duals = False  # they are on disk
 
-    def __init__(self, stored: StoredProblem, problem: Formulation, scratch: Path, read_ahead: bool):
+    def __init__(
+        self, stored: StoredProblem, problem: Formulation, scratch: Path, *, read_ahead: bool, accelerated: bool
+    ):
         self.stored, self.scratch, self.read_ahead = stored, scratch, read_ahead
         self.n_weights = stored.n_weights
         self.n, self.constant, self._cost = 0, 0.0, 0.0
         curvature, caps, norms, smallest, largest = 0.0, 0.0, 0.0, np.inf, 0.0
         reach = _Reach()
-        store, samples = stored.store, []
-        nonzeros = sum(entry.nonzeros or entry.rows * store.n_features for entry in store.entries)
-        sampling = worth_sampling(stored.n_weights, nonzeros)
+        sample, sampled = np.zeros((SAMPLE if accelerated and stored.sampled else 0, self.n_weights)), 0
         with np.errstate(over="ignore", invalid="ignore"):  # reach.check() finds it
             for block in range(len(stored.store)):
                 weighed = stored.weighed(block)
                 reach.add(weighed)
                 here = weighed.examples(problem)
-                if sampling:
-                    samples.append(sampled_rows(weighed.X, stored.intercept, -(-SAMPLE // len(store))))
+                if len(sample):
+                    share = share_of_sample(block, len(stored.store))
+                    sampled += fill_sample(sample[share], weighed.X, stored.intercept)
                 self.n += here.n
                 self.constant += here.constant
                 if here.n:
@@ -139,10 +149,13 @@ class StoredExamples:
                     self._cost += here.n * problem.lanes * per_row
         reach.check()
         self.norm_range = (smallest, largest)
-        sample = np.concatenate(samples) if sampling else intercept_row(stored.n_weights, stored.intercept)
-        U = leading(sample) if sampling else None
-        self.directions, less = held_by_sample(sample, U, caps, norms / max(self.n, 1), problem.n_parts)
-        self.mean_curvature = (curvature - caps * less) / max(self.n, 1)
+        n = max(self.n, 1)
+        directions, squares = intercept_direction(stored.n_weights, stored.intercept), np.array([stored.intercept]) ** 2
+        if sampled:
+            U, squares = leading(sample)
+            directions, squares = without_rows(U), squares / sampled
+        self.directions, left = held_by_sample(directions, squares, caps, curvature, norms / n, problem.n_parts)
+        self.mean_curvature = left / n
 
     def schedule(self, problem: Formulation, lists: bool, seed: int) -> tuple[DiskBlocks, Tours]:
         """The blocks of a machine, and the passes over them."""
@@ -376,6 +389,6 @@ class Tours:
             return "epochs"
         self._shrunk_effort = 0.0
         self._next_full = quiet or not shrinking
-        if quiet:
+        if quiet and tour.visited == self.blocks.examples.n:
             return "tolerance"
         return "certify" if -0.1 * certify_below <= tour.worst_gap <= certify_below else "epochs"
