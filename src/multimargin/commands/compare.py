@@ -18,7 +18,8 @@ from multimargin.commands.options import (
 )
 from multimargin.commands.terminal import Terminal
 
-_ABOUT = """Train every formulation, and the default one by every solver, on the same rows.
+_ABOUT = """Train every formulation, and the default one by each of the fast solvers (newton, sdm,
+accelerated_sdm), on the same rows.
 
 accuracy   on the rows held out
 objective  what was minimised: comparable within a formulation only

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         raise UsageError(
             f"{args.out}: which format? Say --to {'|'.join(_KINDS)}, or use its suffix (see convert --help)"
         )
-    check_output(args.out, apart_from=(args.model,), model=to != "onnx")  # which has no sign to know it by
+    check_output(args.out, apart_from=(args.model,), replaces=None if to == "onnx" else "model")  # ONNX has no sign
     model = load_model(args.model)
     try:
         _writer(to)(model, args.out)

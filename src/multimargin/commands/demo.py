@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any
 
-from multimargin.commands.errors import DONE, CommandError
+from multimargin.commands.errors import DONE
 from multimargin.commands.options import Parser, add_output_options, command
 from multimargin.commands.terminal import Terminal, check_output
 
@@ -22,7 +21,6 @@ _RUNS = (
     ("dag", "hinge"),
 )
 _REPORT = "report.html"
-_MARK = b'<meta name="generator" content="multimargin'  # near the beginning of our reports
 _HEADER = ("formulation", "loss", "solver", "accuracy", "epochs", "seconds", "relative gap", "converged")
 
 
@@ -37,8 +35,7 @@ def add_to(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace, terminal: Terminal) -> int:
     """Train, print, report."""
-    check_output(args.report)
-    _keep_others(args.report)
+    check_output(args.report, replaces="report")
     from sklearn.model_selection import train_test_split
 
     from multimargin.commands.fitting import accuracy, fit
@@ -90,22 +87,12 @@ converged     every class or pair that is a problem of its own has a relative ga
 """)
     report = _report(args.report, models[0], X_out, y_out, terminal)
     if report:
-        terminal.say(f"report: {report}")
-    terminal.say("try next: multimargin train @digits digits.model --kernel rbf --holdout 0.25")
+        terminal.summary(f"report: {report}")
+    terminal.summary("try next: multimargin train @digits digits.model --kernel rbf --holdout 0.25")
     terminal.answer(
         {"command": "demo", "rows": len(X), "rows_held_out": len(X_out), "results": results, "report": report}
     )
     return DONE
-
-
-def _keep_others(path: str) -> None:
-    """Nobody named the default: a page of somebody else by that name stays."""
-    if path != _REPORT or not os.path.isfile(path):
-        return
-    with open(path, "rb") as file:
-        begin = file.read(4096)
-    if begin and _MARK not in begin:
-        raise CommandError(f"{path}: exists and is no report of multimargin; say --report FILE, or delete it first")
 
 
 def _report(path: str, model: Any, X: Any, y: Any, terminal: Terminal) -> str | None:

@@ -37,7 +37,7 @@ def add_to(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace, terminal: Terminal) -> int:
     """Load, read, write."""
-    check_output(args.out, apart_from=(args.data, args.model))
+    check_output(args.out, apart_from=(args.data, args.model), replaces="report")
     from multimargin.commands.model_files import check_model_file, load_model
 
     check_model_file(args.model)

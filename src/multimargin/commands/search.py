@@ -33,6 +33,7 @@ _KERNEL_C = range(-2, 9, 2)
 _GAMMA = range(-4, 5, 2)
 _STEP = 2
 _FINER = (1.0, 0.5)
+_BAR = 20  # characters
 _MOST_EXTENSIONS = 3  # of the coarse grid, towards a winner at its edge
 
 Point = tuple[float, float | None]  # log2 of C, log2 of gamma
@@ -204,7 +205,8 @@ class _Search:
         jobs = [(i, gamma, Cs) for gamma, Cs in paths.items() for i in range(len(self.folds))]
         self.total += len(new) * len(self.folds)
         told: dict[Point, dict[int, tuple[float, bool]]] = {point: {} for point in new}
-        with ThreadPoolExecutor(min(self.threads, max(len(jobs), 1))) as pool, warnings.catch_warnings():
+        # Not after the pool, whose threads end later than what is in the block.
+        with warnings.catch_warnings(), ThreadPoolExecutor(min(self.threads, max(len(jobs), 1))) as pool:
             warnings.simplefilter("ignore", ConvergenceWarning)
             futures = [pool.submit(self._path, job, told) for job in jobs]
             try:
@@ -213,9 +215,10 @@ class _Search:
                 self.stop.set()
                 for future in futures:
                     future.cancel()
+                wait(futures)
+                self._collect(told, partly=not self.found.scores)
                 raise
-            finally:
-                self._collect(told)
+            self._collect(told)
 
     def _watch(self, futures: list[Future]) -> None:
         """Wait, showing how far it is; an error in a fold is raised here."""
@@ -227,11 +230,14 @@ class _Search:
             done, seconds = self.found.n_fits, time.perf_counter() - self.started
             total = self.total + self.later * len(self.folds)
             left = f", about {duration(seconds / done * (total - done))} left" if done else ""
-            self.terminal.status(f"{done} of {total} fits  {duration(seconds)}{left}")
+            bar = "#" * (_BAR * done // max(total, 1))
+            self.terminal.status(f"[{bar:.<{_BAR}}] {done} of {total} fits  {duration(seconds)}{left}")
 
-    def _collect(self, told: dict[Point, dict[int, tuple[float, bool]]]) -> None:
+    def _collect(self, told: dict[Point, dict[int, tuple[float, bool]]], *, partly: bool = False) -> None:
+        """Keep the points that all folds have scored; partly: else those that most of them have."""
+        wanted = max(map(len, told.values()), default=0) if partly else len(self.folds)
         for point, by_fold in told.items():
-            if len(by_fold) == len(self.folds):
+            if wanted and len(by_fold) == wanted:
                 self.found.scores[point] = [by_fold[i][0] for i in sorted(by_fold)]
                 self.found.short[point] = sum(not converged for _, converged in by_fold.values())
 

@@ -19,6 +19,7 @@ from multimargin.commands.errors import CommandError
 _REFRESH = 0.1  # seconds between two states of the live line
 _LINES = 1000  # that are written at once
 _OUR_MODEL = b'{"__metadata__":{"checksum":"'  # after eight bytes of length; see multimargin.data.container
+_OUR_REPORT = b'<meta name="generator" content="multimargin'  # near the beginning
 # Characters that end a line, or command a terminal: C0, DEL, C1, and the separators of Unicode.
 CONTROL_CHARACTERS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
 CONTROL_CHARACTERS |= {0x2028: "\\u2028", 0x2029: "\\u2029"}
@@ -126,11 +127,11 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def check_output(path: str, *, apart_from: tuple[str, ...] = (), model: bool = False) -> None:
+def check_output(path: str, *, apart_from: tuple[str, ...] = (), replaces: str | None = None) -> None:
     """Refuse a path that cannot be written, before any work is done for it; nor may it be one of the inputs.
 
-    Where a ``model`` is to be written, only a model is replaced: what else is there may be data that was meant to be
-    read. A pipe or a device needs no folder that can be written.
+    Where a model or a report is to be written, only such a file is replaced: what else is there may be data that was
+    meant to be read. A pipe or a device needs no folder that can be written.
     """
     if not path or path.endswith(("/", os.sep)):
         raise CommandError(f"{path!r}: the output needs the name of a file")
@@ -154,9 +155,10 @@ def check_output(path: str, *, apart_from: tuple[str, ...] = (), model: bool = F
     for other in apart_from:
         if os.path.exists(other) and os.path.samefile(path, other):
             raise CommandError(f"{path}: is also an input, which would be lost; choose another name")
-    if model and os.path.getsize(path) and not _begins_as_model(path):
+    begins = {"model": _begins_as_model, "report": _begins_as_report}.get(replaces or "")
+    if begins is not None and os.path.getsize(path) and not begins(path):
         raise CommandError(
-            f"{path}: exists and is no model, and would be lost; delete it first, or choose another name"
+            f"{path}: exists and is no {replaces}, and would be lost; delete it first, or choose another name"
         )
 
 
@@ -172,6 +174,11 @@ def _begins_as_model(path: str) -> bool:
     with open(path, "rb") as file:
         ours = file.read(64)[8:].startswith(_OUR_MODEL)
     return ours or kind_of(path) != "multimargin"  # which is what kind_of calls all the rest
+
+
+def _begins_as_report(path: str) -> bool:
+    with open(path, "rb") as file:
+        return _OUR_REPORT in file.read(4096)
 
 
 def file_size(path: str) -> str:

@@ -82,7 +82,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     if args.valid and args.holdout:
         raise UsageError("--valid and --holdout exclude each other")
     if args.model is not None:
-        check_output(args.model, apart_from=(args.data, args.valid or ""), model=True)
+        check_output(args.model, apart_from=(args.data, args.valid or ""), replaces="model")
     if args.checkpoint is not None:
         if args.folds is not None or args.find_C:
             raise UsageError("--checkpoint is of one training: leave out -v and -C")

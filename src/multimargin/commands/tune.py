@@ -80,7 +80,9 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         _draw(found, args.plot)
         terminal.summary(f"plot: {args.plot}")
     if found.interrupted:
-        terminal.warn("interrupted: this is the best so far")
+        scored = len(next(iter(found.scores.values())))
+        some = "" if scored == args.folds else f", of {scored} of {args.folds} folds"
+        terminal.warn(f"interrupted: this is the best so far{some}")
         return INTERRUPTED
     return DONE
 

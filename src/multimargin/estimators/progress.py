@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from math import ceil
 from typing import Any
 
 from multimargin.linear.loop import Epoch
@@ -47,7 +48,7 @@ class Progress:
         if certified:
             self.gap = record.gap
         line = (
-            f"epoch {epoch.epoch:>4}  gap {'=' if certified else '~'} {self.gap:8.2e}  "
+            f"epoch {self._epochs(epoch, machine):>4}  gap {'=' if certified else '~'} {self.gap:8.2e}  "
             f"active rows {record.active_rows:>8}  {epoch.seconds:7.1f} s"
         )
         if epoch.machine:
@@ -60,3 +61,7 @@ class Progress:
             self.last_line = time.perf_counter()
             print(line, file=sys.stderr, flush=True)
             self.line = ""
+
+    def _epochs(self, epoch: Epoch, machine: Machine) -> int:
+        """As max_iter counts them: a shrunk pass is a part of one. Pairs in a batch have but the number of the pass."""
+        return min(ceil(getattr(machine, "epochs", epoch.epoch)), self.max_iter)
