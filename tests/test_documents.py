@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 import warnings
 from pathlib import Path
 
@@ -94,6 +95,19 @@ def test_blocks_run_and_print_what_is_shown(page, tmp_path, programs, monkeypatc
             assert printed, f"{page.name}, line {line}: nothing printed this text"
             assert same(printed, text), f"{page.name}, line {line}: shown\n{text}\nprinted\n{printed}"
             printed = None
+
+
+def test_targets_and_extras_of_the_readme_exist():
+    """What sets up environments is not run here: .ci/run and whoever reads README do that."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shell = "\n".join(match.group(2) for match in BLOCK.finditer(readme) if match.group(1) == "sh")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    targets = re.findall(r"^make (\w+)", shell, re.MULTILINE)
+    assert {"demo", "test"} <= set(targets)
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
+    named = [name for group in re.findall(r"\[([\w,]+)\]", shell) for name in group.split(",")]
+    assert named and set(named) <= set(extras)
 
 
 def test_comparison_of_printed_text():

@@ -1,10 +1,11 @@
-"""pickle and joblib keep working beside our own files."""
+"""pickle, joblib and skops keep working beside our own files."""
 
 import pickle
 
 import joblib
 import pytest
 import scipy.sparse as sp
+import skops.io
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
@@ -33,6 +34,17 @@ def test_fitted_models(tmp_path, model, rows):
         assert same(again.decision_function(rows), model.decision_function(rows))
         assert same(again.predict(rows), model.predict(rows))
         assert again.get_params() == model.get_params()
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_skops(model):
+    model = model.fit(X, WORDS[Y])
+    stored = skops.io.dumps(model)
+    unknown = skops.io.get_untrusted_types(data=stored)
+    assert all(name.startswith(("multimargin.", "scipy.sparse.")) for name in unknown), unknown
+    again = skops.io.loads(stored, trusted=unknown)
+    assert same(again.decision_function(X), model.decision_function(X))
+    assert again.get_params() == model.get_params()
 
 
 def test_pipelines():
