@@ -40,10 +40,10 @@ class Collective(Protocol):
     size: int
 
     def allreduce(self, array: np.ndarray) -> np.ndarray:
-        """The sum over all ranks of arrays of one shape and type; the same bits on every rank."""
+        """array <- the sum over all ranks of contiguous arrays of one shape and type; the same bits on every rank."""
 
     def broadcast(self, array: np.ndarray) -> np.ndarray:
-        """Rank 0's array, on every rank; the others give one of the same shape and type."""
+        """array <- rank 0's; the others give one of the same shape and type, contiguous."""
 
     def close(self) -> None:
         """Leave: what the others ask for from now on fails."""
@@ -91,17 +91,17 @@ class Tree:
         self.bytes_sent = 0
 
     def allreduce(self, array: np.ndarray) -> np.ndarray:
-        total = np.array(array, order="C", copy=True)
         for child in self._children:
-            total += self._receive(child, total)
+            theirs = np.empty_like(array)
+            self._receive(child, theirs)
+            array += theirs
         if self._parent is not None:
-            self._send(self._parent, total)
-        return self.broadcast(total)
+            self._send(self._parent, array)
+        return self.broadcast(array)
 
     def broadcast(self, array: np.ndarray) -> np.ndarray:
-        array = np.ascontiguousarray(array)
         if self._parent is not None:
-            array = self._receive(self._parent, array)
+            self._receive(self._parent, array)
         for child in self._children:
             self._send(child, array)
         return array
@@ -117,21 +117,21 @@ class Tree:
             peer.sendall(_HEADER.pack(array.nbytes))
             if array.nbytes > _UNASKED:  # else a rank that computes for long could not be told from one that is gone
                 _exactly(peer, len(_READY))
-            peer.sendall(array.data.cast("B") if array.nbytes else b"")
+            peer.sendall(_bytes_of(array))
         except OSError as error:
             raise PeerLost(f"rank {self.rank}: a neighbour in the tree is gone: {error}") from error
         self.bytes_sent += _HEADER.size + array.nbytes
 
-    def _receive(self, peer: socket.socket, like: np.ndarray) -> np.ndarray:
+    def _receive(self, peer: socket.socket, into: np.ndarray) -> None:
         try:
             (size,) = _HEADER.unpack(_exactly(peer, _HEADER.size))
-            if size != like.nbytes:
+            if size != into.nbytes:
                 raise RuntimeError(
-                    f"rank {self.rank}: {size} bytes came where {like.nbytes} should: ranks are not in step"
+                    f"rank {self.rank}: {size} bytes came where {into.nbytes} should: ranks are not in step"
                 )
             if size > _UNASKED:
                 peer.sendall(_READY)
-            return np.frombuffer(_exactly(peer, size), dtype=like.dtype).reshape(like.shape)
+            _fill(_bytes_of(into), peer)
         except OSError as error:
             raise PeerLost(f"rank {self.rank}: a neighbour in the tree is gone: {error}") from error
 
@@ -249,15 +249,22 @@ def _left(deadline: float) -> float:
     return max(deadline - time.monotonic(), 1e-3)
 
 
+def _bytes_of(array: np.ndarray) -> memoryview:
+    return array.data.cast("B") if array.nbytes else memoryview(b"")
+
+
 def _exactly(peer: socket.socket, size: int, deadline: float | None = None) -> bytearray:
     buffer = bytearray(size)
-    view = memoryview(buffer)
+    _fill(memoryview(buffer), peer, deadline)
+    return buffer
+
+
+def _fill(view: memoryview, peer: socket.socket, deadline: float | None = None) -> None:
     got = 0
-    while got < size:
+    while got < len(view):
         if deadline is not None:
             peer.settimeout(_left(deadline))
         count = peer.recv_into(view[got:])
         if count == 0:
             raise ConnectionResetError("the connection was closed")
         got += count
-    return buffer

@@ -87,7 +87,7 @@ class SharedExamples:
         found = np.zeros((self.n_weights + 1, 0))
         if self.collective.rank == 0:
             U, squares = leading(sample)
-            found = np.vstack([U, squares / sampled])
+            found = np.ascontiguousarray(np.vstack([U, squares / sampled]))
         count = int(self.collective.broadcast(np.array([float(found.shape[1])]))[0])
         if self.collective.rank:
             found = np.zeros((self.n_weights + 1, count))
@@ -113,7 +113,7 @@ class SharedExamples:
 
     def total(self, sums: np.ndarray) -> None:
         """Sums over the own examples <- sums over those of all ranks."""
-        sums[:] = self.collective.allreduce(sums)
+        self.collective.allreduce(sums)
 
     def schedule(self, problem: Formulation, lists: bool, seed: int) -> tuple[list[_core.Block], Rounds]:
         """The blocks of a machine, and the rounds over them."""
@@ -191,7 +191,7 @@ class Rounds:
         array = weights.array
         array -= before
         array /= array.dtype.type(self._sigma)
-        array[:] = self.examples.collective.allreduce(array)
+        self.examples.collective.allreduce(array)
         array += before
         of_all = self.examples.of_all(told)
         violation, (visited, loss, dual) = float(of_all[:, 0].max()), of_all[:, 1:4].sum(axis=0).tolist()
