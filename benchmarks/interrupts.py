@@ -143,7 +143,7 @@ def verdict(model: Any, X: Any, y: np.ndarray, certified: bool) -> str:
         return "wrong: a certified model was lost" if certified else "not fitted"
     if not np.isin(labels, model.classes_).all() or not np.isfinite(model.decision_function(X[:50])).all():
         return "wrong: no predictions"
-    if model.converged_ and not model.probability:
+    if model.converged_ and not model.worst_gap_ <= model.tol:
         return "wrong: says that it converged"
     primal, dual, gap = model.primal_objective_, model.dual_objective_, model.dual_gap_
     if np.isnan(gap):

@@ -13,6 +13,7 @@ import numpy as np
 
 from multimargin.data.atomic import naming
 from multimargin.data.blocks import BlockStore
+from multimargin.linear.interrupts import interruptible
 from multimargin.linear.loop import Limits, Observer, Outcome, solve
 from multimargin.linear.machine import Machine, Settings
 from multimargin.linear.solvers import SOLVERS
@@ -66,12 +67,14 @@ def train_stored(request: StoredRequest) -> Trained:
     with naming(Path(beside or tempfile.gettempdir())):
         temporary = tempfile.TemporaryDirectory(prefix="multimargin-duals-", dir=beside)
     with temporary as scratch:
-        examples = StoredExamples(request.stored, problem, Path(scratch), read_ahead)
-        machine = Machine(problem, examples, algorithm, seed=request.seed)
+        with interruptible():
+            examples = StoredExamples(request.stored, problem, Path(scratch), read_ahead)
+            machine = Machine(problem, examples, algorithm, seed=request.seed)
         try:
-            algorithm.start(machine, warm=False)
-            collect = lambda position, machine: results.append(weights_of(machine))  # noqa: E731
-            solve([machine], collect, request.limits, 1, request.observers, outcome, started)
+            with interruptible():
+                algorithm.start(machine, warm=False)
+                collect = lambda position, machine: results.append(weights_of(machine))  # noqa: E731
+                solve([machine], collect, request.limits, 1, request.observers, outcome, started)
         except DualsNotKept as stopped:
             if machine.certificate is None:
                 raise stopped.error from None

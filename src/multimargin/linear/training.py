@@ -16,6 +16,7 @@ from multimargin.data.csr import Csr
 from multimargin.linear.checkpoint import Checkpoint
 from multimargin.linear.directions import leading_directions
 from multimargin.linear.examples import Examples
+from multimargin.linear.interrupts import interruptible
 from multimargin.linear.loop import Limits, Observer, Outcome, positions_left, solve
 from multimargin.linear.machine import Machine, Settings
 from multimargin.linear.many_classes import ManyClassMachine, SparselyScored, as_csr, without_weights
@@ -144,7 +145,7 @@ def train(request: Request) -> Trained:
             with checkpoint.restoring():
                 results.set_state(state)
     try:
-        with _blas_threads(request):
+        with interruptible(), _blas_threads(request):
             solve(
                 (machine_of(request, plan[position], position) for position in positions_left(len(plan), checkpoint)),
                 results.collect,
