@@ -25,7 +25,9 @@ _NORMS = (1e-100, 1e100)
 _SLAB = 1 << 22  # non-zeros times directions that are multiplied at once
 
 
-def leading_directions(X: Any, rows: _core.Rows, norm: np.ndarray) -> _core.Directions | None:
+def leading_directions(
+    X: Any, rows: _core.Rows, norm: np.ndarray, U: np.ndarray | None = None
+) -> _core.Directions | None:
     """Directions that hold more than their share of the sum of squares, or None.
 
     Parameters
@@ -35,6 +37,8 @@ def leading_directions(X: Any, rows: _core.Rows, norm: np.ndarray) -> _core.Dire
     rows : Rows
     norm : ndarray of shape (n_samples,)
         Squared norms, the intercept included.
+    U : ndarray or None
+        What a training that goes on had found, flat: another BLAS may find other signs and last bits.
     """
     positive = norm[norm > 0]
     if not len(positive) or positive.min() < _NORMS[0] or positive.max() > _NORMS[1]:
@@ -42,7 +46,7 @@ def leading_directions(X: Any, rows: _core.Rows, norm: np.ndarray) -> _core.Dire
     nonzeros = len(X.data) if hasattr(X, "indptr") else X.size
     if not worth_sampling(rows.n_weights, nonzeros):
         return intercept_direction(rows.n_weights, rows.intercept)
-    U = leading(sampled_rows(X, rows.intercept, SAMPLE))
+    U = leading(sampled_rows(X, rows.intercept, SAMPLE)) if U is None else U.reshape(rows.n_weights, -1)
     if not U.shape[1]:
         return None
     return _core.Directions(U.shape[1], U.ravel(), _products(rows, U, nonzeros).ravel())
@@ -124,12 +128,15 @@ def _ratios(shares: np.ndarray, of_loss: np.ndarray) -> np.ndarray:
 
 
 def leading(sample: np.ndarray) -> np.ndarray:
-    """Right singular vectors of the sample with more than their share."""
+    """Right singular vectors of the sample with more than their share; by one thread, whatever ``n_jobs`` is."""
+    from multimargin.linear.blas import blas_threads
+
     wide = sample.shape[1] > sample.shape[0]
-    squares, vectors = np.linalg.eigh(sample @ sample.T if wide else sample.T @ sample)
-    leading = squares > _LEAST_RATIO * _SHARE * squares.sum()
-    vectors = vectors[:, leading]
-    return sample.T @ vectors / np.sqrt(squares[leading]) if wide else vectors
+    with blas_threads(1):
+        squares, vectors = np.linalg.eigh(sample @ sample.T if wide else sample.T @ sample)
+        leading = squares > _LEAST_RATIO * _SHARE * squares.sum()
+        vectors = vectors[:, leading]
+        return sample.T @ vectors / np.sqrt(squares[leading]) if wide else vectors
 
 
 def sampled_rows(X: Any, intercept: float, number: int) -> np.ndarray:
