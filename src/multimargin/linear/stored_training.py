@@ -21,6 +21,7 @@ from multimargin.linear.streamed import DualsNotKept, StoredExamples, StoredProb
 from multimargin.linear.training import Interrupted, Trained, weights_of
 from multimargin.problems.formulations import Formulation, formulation
 
+_DUALS = "multimargin-duals-"  # their folder, while training lasts
 _MB = 2**20
 _TWO_MODELS = 1 << 29  # bytes: a larger W is certified without the last one beside it (machine.py)
 # Bytes that a row takes in memory beside its features: row, label, cap, norm, order; a list of duals and its copy.
@@ -64,8 +65,8 @@ def train_stored(request: StoredRequest) -> Trained:
         return Trained(W, problem.lanes, None, primal, dual, worst_gap, outcome)
 
     beside = _folder_beside(store)
-    with naming(Path(beside or tempfile.gettempdir())):
-        temporary = tempfile.TemporaryDirectory(prefix="multimargin-duals-", dir=beside)
+    with naming(Path(beside or tempfile.gettempdir()) / _DUALS):
+        temporary = tempfile.TemporaryDirectory(prefix=_DUALS, dir=beside)
     with temporary as scratch:
         with interruptible():
             examples = StoredExamples(request.stored, problem, Path(scratch), read_ahead)
