@@ -58,7 +58,8 @@ docs: $(VENV)/docs.stamp
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-# Seconds of each target; .ci/run takes 10. With -j2 the core's targets and Python's run side by side.
+# Seconds of each target; .ci/run takes 10. With -j2 the core's targets and Python's run side by side. They print the
+# seed, which is another one each time: FUZZ_SEED=N sets it.
 FUZZ_SECONDS ?= 600
 fuzz: fuzz-core fuzz-python
 
@@ -67,13 +68,13 @@ fuzz-core:
 	$(MAKE) -C fuzz OUT=$(abspath build/fuzz)
 	for target in decimal svmlight state; do \
 	  mkdir -p build/fuzz/found-$$target; \
-	  (cd build/fuzz && ./$$target -seconds=$(FUZZ_SECONDS) -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
+	  (cd build/fuzz && ./$$target -seconds=$(FUZZ_SECONDS) -max_total_time=$(FUZZ_SECONDS) -timeout=10 $(FUZZ_SEED:%=-seed=%) \
 	    found-$$target $(abspath fuzz/corpus)/$$target) || exit 1; \
 	done
 
 fuzz-python: $(VENV)/test.stamp
 	mkdir -p build/fuzz
-	cd build/fuzz && $(abspath $(BIN))/python $(abspath fuzz/run.py) --seconds=$(FUZZ_SECONDS)
+	cd build/fuzz && $(abspath $(BIN))/python $(abspath fuzz/run.py) --seconds=$(FUZZ_SECONDS) $(FUZZ_SEED:%=--seed=%)
 
 damage: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/damage.py

@@ -112,7 +112,7 @@ def operations() -> dict[str, Operation]:
         "checkpoint": Operation("state", checkpointed, nothing, old=False, leaves=("state",)),
         "write_blocks, chunks": Operation("new.blocks", chunks, blocks, old=False),
         "write_blocks, files": Operation("new.blocks", files, blocks, old=False, leaves=("new.blocks.part",)),
-        "fit from blocks": Operation("multimargin-duals-", streamed, lambda folder: None, old=False, where="/work"),
+        "fit from blocks": Operation("multimargin-duals-", streamed, lambda folder: None, old=False),
         "write_svmlight": Operation("out.svm", svmlight, text_is("out.svm", ROWS)),
         "write_liblinear": Operation(
             "model",
@@ -137,7 +137,7 @@ def operations() -> dict[str, Operation]:
             load("model"),
             leaves=("new.blocks", "new.blocks.part"),
             command=True,
-            where="/work",
+            where="multimargin-duals-",
         ),
         "predict": Operation(
             "labels", command("predict", "=rows.svm", "=old.model", "=labels"), text_is("labels", ROWS), command=True

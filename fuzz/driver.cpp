@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -170,7 +171,7 @@ extern "C" void __sanitizer_cov_trace_pc() {
 }
 
 int main(int argc, char **argv) {
-  double seconds = 1e18, executions = 1e18, seed = 1;
+  double seconds = 1e18, executions = 1e18, seed = std::random_device{}();
   std::vector<Input> corpus;
   for (int i = 1; i < argc; ++i) {
     seconds = option(argv[i], "-seconds=", seconds);
@@ -180,6 +181,8 @@ int main(int argc, char **argv) {
   }
   const std::string name = std::filesystem::path(argv[0]).filename();
   crash_file = "crash-" + name;
+  std::printf("%s: -seed=%.0f\n", name.c_str(), seed);
+  std::fflush(stdout); // a crash would take it along
   __sanitizer_set_death_callback(keep_current);
   for (const int signal : {SIGPROF, SIGABRT, SIGSEGV, SIGFPE, SIGILL}) std::signal(signal, on_signal);
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, on_stop); // and says how far it came

@@ -130,7 +130,7 @@ def main() -> int:
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(names) + "; all, if none is given")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--executions", type=float, default=float("inf"))
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=random.randrange(2**31), help="another one each time, if not given")
     parser.add_argument("--atheris", action="store_true")
     parser.add_argument("--replay", metavar="FILE", help="what a fault has left, for one TARGET")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)  # the child's
@@ -151,6 +151,7 @@ def main() -> int:
             else:
                 fuzz(args.targets[0], args.seconds, args.executions, args.seed, Path(folder))
         return 0
+    print(f"--seed={args.seed}", flush=True)
     faults = 0
     for name in args.targets or names:
         command = [sys.executable, __file__, name, "--here", f"--seconds={args.seconds}", f"--seed={args.seed}"]

@@ -7,6 +7,7 @@ printed, and what follows a ``$`` line of a console is what that command printed
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import math
 import os
@@ -95,6 +96,10 @@ def test_blocks_run_and_print_what_is_shown(page, tmp_path, programs, monkeypatc
             assert printed, f"{page.name}, line {line}: nothing printed this text"
             assert same(printed, text), f"{page.name}, line {line}: shown\n{text}\nprinted\n{printed}"
             printed = None
+    with warnings.catch_warnings():  # temporary folders that a page leaves to the end of its program
+        warnings.simplefilter("ignore")
+        names.clear()
+        gc.collect()
 
 
 def test_targets_and_extras_of_the_readme_exist():

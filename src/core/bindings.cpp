@@ -288,6 +288,9 @@ NB_MODULE(_core, m) {
           },
           "row"_a, "weight"_a, "Weighted squares of the coordinates of rows, summed by direction.")
       .def_prop_ro("count", &mm::Directions::count)
+      .def_prop_ro(
+          "U", [](const mm::Directions &self) { return owned_array(self.U()); }, nb::rv_policy::move,
+          "As it was given.")
       .def(
           "curvatures",
           [](const mm::Directions &self, In<std::int64_t> row, In<double> norm) {

@@ -47,6 +47,7 @@ public:
   // The same directions with the coordinates of these rows, if they have none.
   std::shared_ptr<const Directions> of(const Rows &rows) const;
   Index first() const { return first_; } // row of U that is not zero
+  std::vector<double> U() const { return *U_; }
   const double *row(Index j) const { return U_->data() + j * count_; }
   double ratio(Index t) const { return ratios_[static_cast<std::size_t>(t)]; }
   const double *coordinates(Index row) const { return coordinates_->data() + (n_rows_ == 1 ? 0 : row * count_); }

@@ -145,17 +145,21 @@ def test_fresh_and_a_new_version_forget(tmp_path):
     assert run(small(never, version=2), arguments) == 1
 
 
-def test_a_budget_stops_before_the_next_cell(tmp_path):
+def test_a_budget_stops_before_the_next_cell(tmp_path, monkeypatch):
     run = module("experiment").main
     arguments = ["--jobs", "1", "--results", str(tmp_path)]
     assert run(small(never), [*arguments, "--budget", "0"]) == 0
     assert "3 cells are missing" in (tmp_path / "small.md").read_text()
 
+    now = 0.0
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+
     def slow(cell):
-        time.sleep(0.05)
+        nonlocal now
+        now += 5.0
         return {"b": 1}
 
-    assert run(small(slow), [*arguments, "--budget", "0.04"]) == 0
+    assert run(small(slow), [*arguments, "--budget", "4"]) == 0
     assert "2 cells are missing" in (tmp_path / "small.md").read_text()
 
 

@@ -1,8 +1,20 @@
 """A cluster of two worker processes, for all tests here."""
 
+import gc
+import warnings
+
 import dask
 import pytest
 from distributed import Client, LocalCluster
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_open():
+    """Sockets that a cluster forgot are warned of when they are collected: here, not in the test that comes next."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Ctrl-C: KeyboardInterrupt goes on to the user, and the model is what training had reached."""
 
 import json
+import signal
 import subprocess
 import sys
 from itertools import combinations
@@ -10,7 +11,10 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.preprocessing import StandardScaler
 
-from multimargin import LinearSVM
+from multimargin import KernelSVM, LinearSVM
+from multimargin.estimators.plain_linear import PlainLinearSVM
+from multimargin.kernel import training as kernel_training
+from multimargin.linear import training as linear_training
 
 FORMULATIONS = ("crammer_singer", "weston_watkins", "one_vs_rest", "one_vs_one", "dag")
 SOLVERS = ("sdm", "accelerated_sdm", "newton")
@@ -118,6 +122,80 @@ def test_a_later_fit_is_not_the_worse_for_it(iris):
     X, y = iris
     model = interrupted(X, y, 2)
     np.testing.assert_array_equal(model.set_params(callbacks=None).fit(X, y).coef_, LinearSVM().fit(X, y).coef_)
+
+
+# A real signal where training has ended
+
+
+@pytest.fixture
+def ctrl_c_in(monkeypatch):
+    """Has Ctrl-C come when a method begins."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def arm(owner, name):
+        method = getattr(owner, name)
+
+        def interrupted(*args):
+            signal.raise_signal(signal.SIGINT)
+            return method(*args)
+
+        monkeypatch.setattr(owner, name, interrupted)
+
+    yield arm
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("formulation", ["crammer_singer", "one_vs_one"])
+@pytest.mark.parametrize(
+    ("make", "owner", "name"),
+    [
+        (LinearSVM, linear_training._Results, "trained"),
+        (LinearSVM, linear_training._Results, "collect"),
+        (LinearSVM, LinearSVM, "_store"),
+        (LinearSVM, LinearSVM, "_store_model"),
+        (PlainLinearSVM, linear_training._Results, "trained"),
+        (PlainLinearSVM, PlainLinearSVM, "_store"),
+        (KernelSVM, kernel_training._Training, "_trained"),
+        (KernelSVM, KernelSVM, "_store"),
+        (KernelSVM, KernelSVM, "_store_model"),
+    ],
+)
+def test_ctrl_c_after_the_last_pass_loses_nothing(iris, ctrl_c_in, make, owner, name, formulation):
+    X, y = iris
+    whole = make(formulation).fit(X, y)
+    ctrl_c_in(owner, name)
+    model = make(formulation)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    if name == "collect" and formulation == "one_vs_one":  # the first of three machines
+        assert not model.converged_ and 0 < model.dual_objective_ < whole.dual_objective_
+        return
+    assert model.dual_gap_ == whole.dual_gap_
+    np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+    if name != "collect":
+        assert model.converged_
+
+
+def test_ctrl_c_while_weights_are_given_away(iris, ctrl_c_in):
+    """Sparse ones are, to save memory: a machine that is collected twice has none left."""
+    X, y = iris
+    sparse = {"memory_mb": 1e-9, "solver": "sdm"}
+    whole = LinearSVM(**sparse).fit(X, y)
+    ctrl_c_in(linear_training._Results, "collect")
+    model = LinearSVM(**sparse)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    np.testing.assert_array_equal(model.coef_.toarray(), whole.coef_.toarray())
+
+
+def test_ctrl_c_before_the_training_leaves_the_model_as_it_was(iris, ctrl_c_in):
+    model = LinearSVM().fit(*iris)
+    coef = model.coef_
+    ctrl_c_in(LinearSVM, "_caps")
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(C=5.0).fit(*iris)
+    assert model.coef_ is coef
 
 
 # Real signals, in a process of their own

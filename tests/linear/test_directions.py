@@ -1,13 +1,17 @@
 """Directions along which accelerated weights are held back: the metric and its formulas, and what it is good for."""
 
+import time
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from multimargin import LinearSVM, _core
 from multimargin.data.rows import as_rows
+from multimargin.linear import directions as directions_module
 from multimargin.linear import training
 from multimargin.linear.directions import (
     SAMPLE,
@@ -225,6 +229,30 @@ def test_small_C_does_not_suffer(formulation, loss, C, monkeypatch):
     free = LinearSVM(formulation, loss, C, solver="accelerated_sdm", tol=1e-5).fit(X, y)
     assert held.converged_
     assert held.n_iter_ <= 1.2 * free.n_iter_ + 3
+
+
+def test_one_thread_of_blas_finds_them(monkeypatch):
+    told, eigh = [], np.linalg.eigh
+
+    def noted(matrix):
+        told.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        return eigh(matrix)
+
+    monkeypatch.setattr(np.linalg, "eigh", noted)
+    with threadpool_limits(limits=2, user_api="blas"):
+        LinearSVM(solver="accelerated_sdm", n_jobs=2).fit(*correlated())
+    assert {*told} == {1}
+
+
+def test_the_time_that_they_take_counts(monkeypatch):
+    leading = directions_module.leading
+
+    def slow(sample):
+        time.sleep(0.3)
+        return leading(sample)
+
+    monkeypatch.setattr(directions_module, "leading", slow)
+    assert LinearSVM(solver="accelerated_sdm").fit(*correlated()).history_["seconds"][0] >= 0.3
 
 
 def test_bad_directions_are_refused():

@@ -1,5 +1,6 @@
 """The outer loop, with machines that only count: limits, observers, threads, history, and why it ended."""
 
+import signal
 import threading
 from types import SimpleNamespace
 
@@ -320,3 +321,18 @@ def test_interrupt_keeps_what_was_finished_before():
     assert sorted(run.collected) == [0, 1, 2]
     assert run.collected[0].algorithm.converged
     assert not run.outcome.converged
+
+
+def test_interrupt_while_a_machine_is_collected_does_not_collect_it_again():
+    class Interrupting(Run):
+        def collect(self, position, machine):
+            super().collect(position, machine)
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        run = Interrupting([Fake(Counting(0.5)), Fake(Counting(0.5))])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert run.interrupted and not run.outcome.converged
+    assert list(run.collected) == [0]

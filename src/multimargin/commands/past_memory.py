@@ -76,9 +76,9 @@ def train_on_blocks(args: argparse.Namespace, model: Any, terminal: Terminal) ->
     from multimargin.data.blocks import BlocksError, open_blocks
 
     memory = memory_mb(args)
-    beside = Path(args.model).absolute().parent
-    with naming(beside):
-        temporary = tempfile.TemporaryDirectory(prefix=".multimargin-", dir=beside)
+    target = Path(args.model).absolute()
+    with naming(target):
+        temporary = tempfile.TemporaryDirectory(prefix=".multimargin-", dir=target.parent)
     with temporary as folder:
         kept = args.data if os.path.isdir(args.data) else args.blocks
         try:

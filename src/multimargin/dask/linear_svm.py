@@ -69,7 +69,7 @@ class LinearSVM(linear_svm.LinearSVM):
     (True, True)
     """
 
-    def _fitted(self, X, y, sample_weight):
+    def _requested(self, X, y, sample_weight):
         self._check()
         _check_for_clusters(self)
         client = _client()
@@ -99,7 +99,7 @@ class LinearSVM(linear_svm.LinearSVM):
         limits = Limits(self.max_iter, self.time_limit)
         n_rows = sum(each.shape[0] for each in summaries)
         request = ClusterRequest(client, job, self.classes_, blocks, prepared, n_rows, limits)
-        return self._observed_training(request, X, y, sample_weight)
+        return request, X, y, sample_weight
 
     def _train(self, request):
         return train_on_cluster(request)

@@ -11,6 +11,7 @@ from distributed import Client, Future
 from multimargin.dask import worker
 from multimargin.dask.group import Group, WorkersLost
 from multimargin.distributed.rank import Job, Reply
+from multimargin.linear.interrupts import interruptible
 from multimargin.linear.loop import Limits, Observer, Outcome, solve
 from multimargin.linear.machine import PassRecord
 from multimargin.linear.state import State
@@ -120,9 +121,10 @@ def train_on_cluster(request: ClusterRequest) -> ClusterTrained:
         return ClusterTrained(*whole, len(group.addresses), reply.bytes_sent, group.losses)
 
     try:
-        group.start(request.prepared)
-        request.prepared.clear()
-        solve([machine], lambda position, machine: None, request.limits, 1, request.observers, outcome)
+        with interruptible():
+            group.start(request.prepared)
+            request.prepared.clear()
+            solve([machine], lambda position, machine: None, request.limits, 1, request.observers, outcome)
         return trained()
     except KeyboardInterrupt as interrupt:
         if machine.last is None:

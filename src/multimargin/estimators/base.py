@@ -26,6 +26,7 @@ from multimargin.estimators.margins import Margins
 from multimargin.estimators.out_of_fold import calibrated
 from multimargin.estimators.parameters import check_number
 from multimargin.linear.checkpoint import Checkpoint
+from multimargin.linear.interrupts import deferred_interrupt, interruptible
 from multimargin.problems.formulations import JOINT
 
 
@@ -60,8 +61,10 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         self
         """
         started = time.perf_counter()
-        with self._unchanged_if_refused():
-            request, trained, interrupted = self._fitted(X, y, sample_weight)
+        with deferred_interrupt(), self._unchanged_if_refused():  # what was trained is stored first
+            with interruptible():
+                request, *given = self._requested(X, y, sample_weight)
+            trained, interrupted = self._observed_training(request, *given)
             self._store(trained, request)
             if self.probability and not interrupted:
                 interrupted = self._calibrate(request, trained, started)
@@ -74,8 +77,8 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
             warnings.warn(why_not, ConvergenceWarning, stacklevel=3)
         return self
 
-    def _fitted(self, X, y, sample_weight) -> tuple[Any, Any, bool]:
-        """What was asked for, what came of it, and whether an interrupt cut it short."""
+    def _requested(self, X, y, sample_weight) -> tuple[Any, Any, Any, Any]:
+        """What is asked for; rows, labels and weights as callbacks are told them."""
         self._check()
         X, y = self._validated(X, y, reset=True)
         check_labels(y)
@@ -90,19 +93,20 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         if self.checkpoint is not None:
             of = identity(self, X, encoded, weight, request)
             request.checkpoint = Checkpoint(self.checkpoint, self.checkpoint_every, of)
-        return self._observed_training(request, X, y, sample_weight)
+        return request, X, y, sample_weight
 
-    def _observed_training(self, request, X, y, sample_weight) -> tuple[Any, Any, bool]:
-        """The request, what came of it, and whether an interrupt cut it short."""
+    def _observed_training(self, request, X, y, sample_weight) -> tuple[Any, bool]:
+        """What came of a request, and whether an interrupt cut it short."""
         with observed(self, X, y, sample_weight, request) as observers:
             request.observers = observers
-            return request, *self._trained(request)
+            return self._trained(request)
 
     def _calibrate(self, request, trained, started: float) -> bool:
         """Fit the probabilities; whether an interrupt left the model without them."""
         left = None if self.time_limit is None else self.time_limit - (time.perf_counter() - started)
         try:
-            self.calibration_ = calibrated(self, request, trained, left)
+            with interruptible():
+                self.calibration_ = calibrated(self, request, trained, left)
         except KeyboardInterrupt:
             return True
         return False

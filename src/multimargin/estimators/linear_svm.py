@@ -222,9 +222,9 @@ class LinearSVM(LinearMachine, MarginClassifier):
 
     # A store of blocks on disk
 
-    def _fitted(self, X, y, sample_weight):
+    def _requested(self, X, y, sample_weight):
         if not isinstance(X, BlockStore):
-            return super()._fitted(X, y, sample_weight)
+            return super()._requested(X, y, sample_weight)
         self._check()
         check_stored(self, X, y, sample_weight)
         self.classes_, self.n_features_in_ = X.classes, X.n_features
@@ -243,7 +243,7 @@ class LinearSVM(LinearMachine, MarginClassifier):
             seed=self._seed(),
             memory_mb=self.memory_mb,
         )
-        return self._observed_training(request, X, None, None)
+        return request, X, None, None
 
     def _caps_of_classes(self, store: BlockStore) -> np.ndarray:
         k = len(store.classes)

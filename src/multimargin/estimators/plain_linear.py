@@ -11,6 +11,7 @@ import numpy as np
 from multimargin.data.rows import checked
 from multimargin.estimators.linear_machine import LinearMachine
 from multimargin.estimators.progress import Progress
+from multimargin.linear.interrupts import deferred_interrupt
 
 
 class PlainLinearSVM(LinearMachine):
@@ -40,10 +41,11 @@ class PlainLinearSVM(LinearMachine):
         weight = np.ones(len(y))
         request = self._request(X, encoded, self._caps(encoded, weight), weight)
         self.n_features_in_ = X.shape[1]
-        with Progress(self.max_iter) if self.verbose else nullcontext() as progress:
-            request.observers = [progress] if progress is not None else []
-            trained, interrupted = self._trained(request)
-        self._store(trained, request)
+        with deferred_interrupt():
+            with Progress(self.max_iter) if self.verbose else nullcontext() as progress:
+                request.observers = [progress] if progress is not None else []
+                trained, interrupted = self._trained(request)
+            self._store(trained, request)
         if interrupted:
             raise KeyboardInterrupt
         self.why_not = self._why_not_converged(trained.outcome)

@@ -23,6 +23,7 @@ from multimargin.kernel.pairs import PairsMachine
 from multimargin.kernel.store import fits_float32, kernel_store
 from multimargin.linear.blas import blas_threads
 from multimargin.linear.checkpoint import Checkpoint
+from multimargin.linear.interrupts import interruptible
 from multimargin.linear.loop import HISTORY, Limits, Observer, Outcome, positions_left, solve
 from multimargin.linear.state import State, number, part, prefixed, stacked, unstacked
 from multimargin.problems.formulations import PAIRWISE, Formulation, formulation, n_lanes
@@ -202,7 +203,7 @@ class _Training:
         try:
             # Machines in parallel have a thread each; a lone one leaves its threads to the matrix products.
             threads = 1 if len(self.tasks) > 1 else request.n_threads
-            with blas_threads(threads):
+            with interruptible(), blas_threads(threads):
                 if self.in_double:  # as a checkpoint says
                     self._train(self.which, False, self._dual_coef()[self.rows])
                 else:

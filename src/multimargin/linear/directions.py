@@ -28,7 +28,9 @@ _NORMS = (1e-100, 1e100)
 _SLAB = 1 << 22  # non-zeros times directions that are multiplied at once
 
 
-def leading_directions(X: Any, rows: _core.Rows, norm: np.ndarray) -> _core.Directions | None:
+def leading_directions(
+    X: Any, rows: _core.Rows, norm: np.ndarray, U: np.ndarray | None = None
+) -> _core.Directions | None:
     """Directions that hold more than their share of the sum of squares, or None.
 
     Parameters
@@ -38,6 +40,8 @@ def leading_directions(X: Any, rows: _core.Rows, norm: np.ndarray) -> _core.Dire
     rows : Rows
     norm : ndarray of shape (n_samples,)
         Squared norms, the intercept included.
+    U : ndarray or None
+        What a training that goes on had found, flat: another BLAS may find other signs and last bits.
     """
     positive = norm[norm > 0]
     if not len(positive) or positive.min() < _NORMS[0] or positive.max() > _NORMS[1]:
@@ -45,10 +49,12 @@ def leading_directions(X: Any, rows: _core.Rows, norm: np.ndarray) -> _core.Dire
     nonzeros = len(X.data) if hasattr(X, "indptr") else X.size
     if not worth_sampling(rows.n_weights, nonzeros):
         return intercept_direction(rows.n_weights, rows.intercept)
-    which = np.arange(0, rows.n_rows, max(1, rows.n_rows // SAMPLE))
-    sample = np.zeros((len(which), rows.n_weights))
-    _fill(sample, X, which, rows.intercept)
-    U, _ = leading(sample)
+    if U is None:
+        which = np.arange(0, rows.n_rows, max(1, rows.n_rows // SAMPLE))
+        sample = np.zeros((len(which), rows.n_weights))
+        _fill(sample, X, which, rows.intercept)
+        U, _ = leading(sample)
+    U = U.reshape(rows.n_weights, -1)
     if not U.shape[1]:
         return None
     return _core.Directions(U.shape[1], U.ravel(), _products(rows, U, nonzeros).ravel())
@@ -130,12 +136,16 @@ def _ratios(shares: np.ndarray, of_loss: np.ndarray) -> np.ndarray:
 
 
 def leading(sample: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Right singular vectors of the sample with more than their share, and the squares of its singular values."""
+    """Right singular vectors of the sample with more than their share, and the squares of its singular values; by one
+    thread, whatever ``n_jobs`` is."""
+    from multimargin.linear.blas import blas_threads
+
     wide = sample.shape[1] > sample.shape[0]
-    squares, vectors = np.linalg.eigh(sample @ sample.T if wide else sample.T @ sample)
-    leading = squares > _LEAST_RATIO * _SHARE * squares.sum()
-    squares, vectors = squares[leading], vectors[:, leading]
-    return sample.T @ vectors / np.sqrt(squares) if wide else vectors, squares
+    with blas_threads(1):
+        squares, vectors = np.linalg.eigh(sample @ sample.T if wide else sample.T @ sample)
+        leading = squares > _LEAST_RATIO * _SHARE * squares.sum()
+        squares, vectors = squares[leading], vectors[:, leading]
+        return sample.T @ vectors / np.sqrt(squares) if wide else vectors, squares
 
 
 def share_of_sample(number: int, count: int) -> slice:

@@ -15,14 +15,14 @@ from typing import Any
 
 
 class Interrupt:
-    """Ctrl-C that waits to be asked for; a second one does not."""
+    """Ctrl-C that waits to be asked for, unless it need not; a second one does not."""
 
-    def __init__(self, when_asked: Callable[[], None]):
-        self.asked, self._when_asked = False, when_asked
+    def __init__(self, when_asked: Callable[[], None] = lambda: None, waits: bool = True):
+        self.asked, self._when_asked, self._waits = False, when_asked, waits
 
-    def note(self, *_: Any) -> None:
-        """The handler."""
-        if self.asked:
+    def note(self) -> None:
+        """It came."""
+        if self.asked or not self._waits:
             raise KeyboardInterrupt
         self.asked = True
         self._when_asked()
@@ -33,19 +33,21 @@ class Interrupt:
             raise KeyboardInterrupt
 
 
-_deferred: list[Interrupt] = []  # in the main thread, the innermost last
+_chosen: list[Interrupt] = []  # in the main thread, the innermost last
 
 
-def interrupt() -> None:
-    """For handlers of signals: KeyboardInterrupt, at a chosen point if there is one."""
-    if not _deferred:
+def interrupt(*_: Any) -> None:
+    """A handler of signals: KeyboardInterrupt, at a chosen point if there is one."""
+    if not _chosen:
         raise KeyboardInterrupt
-    _deferred[-1].note()
+    _chosen[-1].note()
 
 
 @contextmanager
-def deferred_interrupt(wanted: bool, when_asked: Callable[[], None] = lambda: None) -> Iterator[Interrupt]:
-    """Where Ctrl-C would raise KeyboardInterrupt at once, let ``raise_if_asked`` do it; ``when_asked`` is at once.
+def deferred_interrupt(wanted: bool = True, when_asked: Callable[[], None] = lambda: None) -> Iterator[Interrupt]:
+    """Where Ctrl-C would raise KeyboardInterrupt at once, let ``raise_if_asked`` do it, or the end.
+
+    ``when_asked`` is at once.
 
     Threads other than the main one get no signals: nothing is changed there.
     """
@@ -54,12 +56,36 @@ def deferred_interrupt(wanted: bool, when_asked: Callable[[], None] = lambda: No
         yield later
         return
     takes_over = signal.getsignal(signal.SIGINT) is usual
-    _deferred.append(later)
-    if takes_over:
-        signal.signal(signal.SIGINT, later.note)
+    with _innermost(later):
+        try:
+            if takes_over:
+                signal.signal(signal.SIGINT, interrupt)
+            yield later
+        finally:
+            if takes_over:
+                signal.signal(signal.SIGINT, usual)
+    if later.asked:
+        interrupt()
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Within :func:`deferred_interrupt`: where Ctrl-C need not wait, as nothing would be lost."""
+    if not _chosen or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    outer = _chosen[-1]
+    with _innermost(Interrupt(waits=False)):
+        outer.raise_if_asked()
+        yield
+
+
+@contextmanager
+def _innermost(one: Interrupt) -> Iterator[None]:
+    depth = len(_chosen)
     try:
-        yield later
+        _chosen.append(one)
+        yield
     finally:
-        _deferred.pop()
-        if takes_over:
-            signal.signal(signal.SIGINT, usual)
+        if one in _chosen:
+            del _chosen[depth:]  # also what an interrupt kept from leaving

@@ -291,7 +291,6 @@ class _Loop:
                 if not machine.converged:
                     self._conclude(position, machine)
                 self._finish(position, machine, why or "precision")
-                del self.alive[position]
             else:
                 self._submit(position, machine)
         self.sound = True
@@ -320,15 +319,17 @@ class _Loop:
 
     def _finish(self, position: int, machine: Any, why: str) -> None:
         outcome = self.outcome
-        outcome.n_iter = max(outcome.n_iter, min(ceil(machine.epochs), self.limits.max_iter))
-        if position not in self.unfinished:
-            self.finished.append(position)
-            self.short = self.short or not machine.converged
-        if not machine.converged:
-            outcome.converged = False
-            if outcome.stopped_by in ("converged", "precision"):
-                outcome.stopped_by = why
-        self.collect(position, machine)
+        with deferred_interrupt():  # all of it, and once: a machine may give its weights away
+            outcome.n_iter = max(outcome.n_iter, min(ceil(machine.epochs), self.limits.max_iter))
+            if position not in self.unfinished:
+                self.finished.append(position)
+                self.short = self.short or not machine.converged
+            if not machine.converged:
+                outcome.converged = False
+                if outcome.stopped_by in ("converged", "precision"):
+                    outcome.stopped_by = why
+            self.collect(position, machine)
+            del self.alive[position]
 
     def _hurry(self) -> None:
         """An interrupt: slices end soon. With a checkpoint they end as usual: one goes on from between them."""
@@ -350,7 +351,7 @@ class _Loop:
             del self.outcome.history[told:]
         self.outcome.converged = False
         self.outcome.stopped_by = "interrupt"
-        for position, machine in self.alive.items():
+        for position, machine in list(self.alive.items()):
             machine.salvage()
             self._finish(position, machine, "interrupt")
 

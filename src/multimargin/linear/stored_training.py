@@ -14,6 +14,7 @@ import numpy as np
 from multimargin.data.atomic import naming
 from multimargin.data.blocks import BlockStore
 from multimargin.linear.directions import SAMPLE
+from multimargin.linear.interrupts import interruptible
 from multimargin.linear.loop import Limits, Observer, Outcome, solve
 from multimargin.linear.machine import Machine, Settings
 from multimargin.linear.solvers import SOLVERS
@@ -21,6 +22,7 @@ from multimargin.linear.streamed import DualsNotKept, StoredExamples, StoredProb
 from multimargin.linear.training import Interrupted, Trained, weights_of
 from multimargin.problems.formulations import Formulation, formulation
 
+_DUALS = "multimargin-duals-"  # their folder, while training lasts
 _MB = 2**20
 _TWO_MODELS = 1 << 29  # bytes: a larger W is certified without the last one beside it (machine.py)
 # Bytes that a row takes in memory beside its features: row, label, cap, norm, order; a list of duals and its copy.
@@ -64,18 +66,20 @@ def train_stored(request: StoredRequest) -> Trained:
         return Trained(W, problem.lanes, None, primal, dual, worst_gap, outcome)
 
     beside = _folder_beside(store)
-    with naming(Path(beside or tempfile.gettempdir())):
-        temporary = tempfile.TemporaryDirectory(prefix="multimargin-duals-", dir=beside)
+    with naming(Path(beside or tempfile.gettempdir()) / _DUALS):
+        temporary = tempfile.TemporaryDirectory(prefix=_DUALS, dir=beside)
     with temporary as scratch:
         accelerated = request.solver == "accelerated_sdm"
-        examples = StoredExamples(
-            request.stored, problem, Path(scratch), read_ahead=read_ahead, accelerated=accelerated
-        )
-        machine = Machine(problem, examples, algorithm, seed=request.seed)
+        with interruptible():
+            examples = StoredExamples(
+                request.stored, problem, Path(scratch), read_ahead=read_ahead, accelerated=accelerated
+            )
+            machine = Machine(problem, examples, algorithm, seed=request.seed)
         try:
-            algorithm.start(machine, warm=False)
-            collect = lambda position, machine: results.append(weights_of(machine))  # noqa: E731
-            solve([machine], collect, request.limits, 1, request.observers, outcome, started)
+            with interruptible():
+                algorithm.start(machine, warm=False)
+                collect = lambda position, machine: results.append(weights_of(machine))  # noqa: E731
+                solve([machine], collect, request.limits, 1, request.observers, outcome, started)
         except DualsNotKept as stopped:
             if machine.certificate is None:
                 raise stopped.error from None

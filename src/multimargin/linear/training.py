@@ -16,12 +16,13 @@ from multimargin.data.csr import Csr
 from multimargin.linear.checkpoint import Checkpoint
 from multimargin.linear.directions import leading_directions
 from multimargin.linear.examples import Examples
+from multimargin.linear.interrupts import interruptible
 from multimargin.linear.loop import Limits, Observer, Outcome, positions_left, solve
 from multimargin.linear.machine import Machine, Settings
 from multimargin.linear.many_classes import ManyClassMachine, SparselyScored, as_csr, without_weights
 from multimargin.linear.scoring import padded_weights
 from multimargin.linear.solvers import SOLVERS
-from multimargin.linear.state import State, number, stacked, unstacked
+from multimargin.linear.state import State, number, part, prefixed, stacked, unstacked
 from multimargin.problems.formulations import PAIRWISE, Formulation, check_feasible, formulation, n_lanes
 from multimargin.reductions.pairwise import pairs
 
@@ -133,8 +134,6 @@ def tasks(request: Request) -> Iterator[Task]:
 def train(request: Request) -> Trained:
     """Train all machines of a request, from where its checkpoint has them."""
     plan, checkpoint = list(tasks(request)), request.checkpoint
-    if request.solver == "accelerated_sdm":
-        request.directions = leading_directions(request.X, request.rows, request.norm)
     results, outcome = _Results(request, plan), Outcome()
     started = time.perf_counter()
     if checkpoint is not None:
@@ -144,7 +143,9 @@ def train(request: Request) -> Trained:
             with checkpoint.restoring():
                 results.set_state(state)
     try:
-        with _blas_threads(request):
+        with interruptible(), _blas_threads(request):
+            if request.solver == "accelerated_sdm":
+                request.directions = leading_directions(request.X, request.rows, request.norm, results.U)
             solve(
                 (machine_of(request, plan[position], position) for position in positions_left(len(plan), checkpoint)),
                 results.collect,
@@ -170,6 +171,7 @@ class _Results:
         self.W: Any = np.empty((0, 0))
         self.duals: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}  # row, lane, value
         self.objectives: dict[int, tuple[float, float, float]] = {}  # primal, dual, worst gap
+        self.U: np.ndarray | None = None  # of the directions, as a checkpoint has them
 
     def collect(self, position: int, machine: Machine) -> None:
         columns = self.plan[position].columns
@@ -192,25 +194,28 @@ class _Results:
         return self.W
 
     def state(self) -> State:
-        """What came of machines of which there are many; a single one has it in its own state."""
-        if len(self.plan) == 1:
-            return {}
-        return stacked(
-            [
-                {
-                    "position": np.array([position]),
-                    "W": self.W[:, self.plan[position].columns],
-                    "row": row,
-                    "lane": lane,
-                    "value": value,
-                    "objectives": np.array(self.objectives[position]),
-                }
-                for position, (row, lane, value) in self.duals.items()
-            ]
-        )
+        """The directions, and what came of machines of which there are many; a single one has it in its own state."""
+        directions = self.request.directions
+        results = [
+            {
+                "position": np.array([position]),
+                "W": self.W[:, self.plan[position].columns],
+                "row": row,
+                "lane": lane,
+                "value": value,
+                "objectives": np.array(self.objectives[position]),
+            }
+            for position, (row, lane, value) in self.duals.items()
+            if len(self.plan) > 1
+        ]
+        return prefixed("results", stacked(results)) | ({} if directions is None else {"U": directions.U})
 
     def set_state(self, state: State) -> None:
-        for one in unstacked(state):
+        if (U := state.get("U")) is not None:
+            self.U = U.astype(np.float64).reshape(self.request.rows.n_weights, -1)
+            if not np.abs(self.U.T @ self.U - np.eye(self.U.shape[1])).max(initial=0.0) <= 1e-6:
+                raise ValueError("directions that are not orthonormal")
+        for one in unstacked(part(state, "results")):
             position, row, lane, value = number(one, "position"), one["row"], one["lane"], one["value"]
             if position not in range(len(self.plan)):
                 raise ValueError("there are no such machines")
