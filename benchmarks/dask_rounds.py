@@ -55,9 +55,9 @@ def predicted_bytes(n_weights: int, lanes: int, ranks: int, rounds: int, certifi
 
 
 def run(X, y, processes: int, arguments, kill_after: float | None = None):
-    """One training on a cluster of its own."""
+    """One training on a cluster of its own, on whose workers the rows are."""
     from dask import delayed
-    from distributed import Client, LocalCluster
+    from distributed import Client, LocalCluster, wait
 
     from multimargin.dask import LinearSVM
 
@@ -68,8 +68,14 @@ def run(X, y, processes: int, arguments, kill_after: float | None = None):
         Client(cluster) as client,
     ):
         blocks = [np.arange(len(y))[i :: 2 * processes] for i in range(2 * processes)]
-        rows = [delayed(X[block], pure=False) for block in blocks]
-        labels = [delayed(y[block], pure=False) for block in blocks]
+        workers = list(client.scheduler_info()["workers"])
+        rows, labels = [], []
+        for i, block in enumerate(blocks):
+            parts = [delayed(X[block], pure=False), delayed(y[block], pure=False)]
+            part, label = client.persist(parts, workers=[workers[i % processes]], allow_other_workers=True)
+            rows.append(part)
+            labels.append(label)
+        wait([rows, labels])
         pids = list(client.run(os.getpid).values())
         done = threading.Event()
 

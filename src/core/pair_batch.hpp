@@ -84,6 +84,8 @@ public:
     const Index n_pairs = static_cast<Index>(pairs_.size());
     state.check(next + training <= n_pairs && started <= start_.pair.size(), "more pairs than there are");
     entries(state, "duals", duals_, store_->n());
+    for (std::size_t t = 0; t < duals_.pair.size(); ++t)
+      state.check(learns_from(duals_.pair[t], duals_.row[t]), "duals of rows that another machine learns from");
     entries(state, "scores", scores_, static_cast<Index>(sample_.size()));
     if (state.loads()) {
       next_ = next;
@@ -106,6 +108,12 @@ private:
     state.indices((name + "_row").c_str(), of.row, any, n_rows);
     state.list((name + "_value").c_str(), of.value, any);
     state.check(of.pair.size() == of.row.size() && of.pair.size() == of.value.size(), "entries of different length");
+  }
+
+  bool learns_from(Index pair, Index row) const {
+    const auto [a, b] = pairs_[static_cast<std::size_t>(pair)];
+    const auto in = [&](Index g) { return row >= store_->group_begin(g) && row < store_->group_begin(g + 1); };
+    return in(a) || in(b);
   }
 
   static constexpr double kNanoseconds = 3e7, kOfRound = 2e4;

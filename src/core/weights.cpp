@@ -218,10 +218,18 @@ void Weights::state(State &state) {
   if (state.loads()) set_kappa(kappa); // makes room
   with_scalar(single_, [&]<class S>(S) {
     const Index n = n_rows_ * stride_;
-    state.values("W", static_cast<S *>(W_.get()), n + n_along() * stride_);
+    // Whose squares are numbers: no training has larger ones.
+    const auto values = [&](const char *name, const Buffer &buffer, Index count) {
+      constexpr double most = sizeof(S) == 4 ? 1e18 : 1e150;
+      S *array = static_cast<S *>(buffer.get());
+      state.values(name, array, count);
+      for (Index i = 0; i < count; ++i)
+        state.check(std::abs(static_cast<double>(array[i])) <= most, "weights that are no numbers, or too large");
+    };
+    values("W", W_, n + n_along() * stride_);
     if (kappa_ == 0) return;
-    state.values("Z", static_cast<S *>(Z_.get()), n);
-    state.values("previous", static_cast<S *>(previous_.get()), n);
+    values("Z", Z_, n);
+    values("previous", previous_, n);
   });
 }
 

@@ -642,6 +642,38 @@ def test_duals_outside_of_their_caps_are_refused(blobs, tmp_path, Machine, formu
 
 
 @pytest.mark.parametrize(
+    ("machine", "name", "forge", "words"),
+    [
+        (
+            "pairs",
+            "loop.machines.0.core.duals_row",
+            lambda rows: rows[::-1].copy(),
+            "rows that another machine learns from",
+        ),
+        ("pairs", "training.which", lambda which: which.astype(float), "there are no such machines"),
+        ("linear", "loop.machines.0.weights.previous", lambda W: W + np.float32(1e30), "weights that are no numbers"),
+        (
+            "linear",
+            "loop.machines.0.weights.kappa",
+            lambda kappa: kappa + 1e300,
+            "numbers lead to others that are none",
+        ),
+    ],
+)
+def test_numbers_that_no_training_has_are_refused(iris, tmp_path, machine, name, forge, words):
+    make = {
+        "pairs": lambda **options: KernelSVM("one_vs_one", **options),
+        "linear": lambda **options: LinearSVM("weston_watkins", "squared_hinge", solver="accelerated_sdm", **options),
+    }[machine]
+    path = tmp_path / "state"
+    assert stopped(make(checkpoint=path), *iris, InterruptAt(1), 0)
+    description, arrays = read_container(path, CHECKPOINT)
+    write_container(path, CHECKPOINT, description, arrays | {name: forge(arrays[name])})
+    with pytest.raises(CheckpointError, match=words):
+        make(checkpoint=path).fit(*iris)
+
+
+@pytest.mark.parametrize(
     ("name", "value"),
     [("tau", 0.0), ("tau", -1.0), ("tau", np.nan), ("tau", 1e308), ("smallest_tau", 1e300), ("stage_start", np.inf)],
 )

@@ -25,7 +25,7 @@ from multimargin.linear.blas import blas_threads
 from multimargin.linear.checkpoint import Checkpoint
 from multimargin.linear.interrupts import interruptible
 from multimargin.linear.loop import HISTORY, Limits, Observer, Outcome, positions_left, solve
-from multimargin.linear.state import State, number, part, prefixed, stacked, unstacked
+from multimargin.linear.state import State, index, number, part, prefixed, stacked, unstacked
 from multimargin.problems.formulations import PAIRWISE, Formulation, formulation, n_lanes
 from multimargin.reductions.pairwise import pairs
 
@@ -406,15 +406,25 @@ class _Training:
     def set_state(self, state: State) -> None:
         """Go on from there; the store follows when it is made."""
         for one in unstacked(part(state, "results")):
-            task = number(one, "task")
+            task = index(one, "task", len(self.tasks))
             columns = self.tasks[task].columns
-            self.results[task] = Result.of(one, len(self.rows), columns, len(self.sample))
+            self.results[task] = result = Result.of(one, len(self.rows), columns, len(self.sample))
+            if not self._learns_from(self.tasks[task], result.row, result.column).all():
+                raise ValueError("duals of rows that another machine learns from")
             passes, epochs = one["behind"].tolist()
             self.behind[task] = (int(passes), epochs)
-        self.which, self.in_double = state["which"].tolist(), bool(number(state, "in_double"))
-        if not {*self.which, *self.results} <= {*range(len(self.tasks))}:
+        which, self.in_double = state["which"], bool(number(state, "in_double"))
+        if which.dtype.kind != "i" or not {*which.tolist()} <= {*range(len(self.tasks))}:
             raise ValueError("there are no such machines")
+        self.which = which.tolist()
         self.counts, self.before = (state[name].astype(np.int64).reshape(3) for name in ("counts", "before"))
+
+    def _learns_from(self, task: Task, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+        """Whether the rows are examples of the machines of these columns."""
+        if task.pairs is None:
+            return np.isin(row, task.examples)
+        group = np.searchsorted(self.group_begin, row, side="right") - 1
+        return (task.pairs[column - task.columns.start] == group[:, None]).any(axis=1)
 
     # What came of it
 

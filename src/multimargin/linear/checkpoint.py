@@ -50,6 +50,8 @@ class Checkpoint:
         What it goes on from; None as soon as it does.
     seconds : float
         Of the training up to there.
+    goes_on : bool
+        Whether there was a file.
 
     Raises
     ------
@@ -64,7 +66,8 @@ class Checkpoint:
         self.state: State | None = None
         self.written = time.monotonic()
         self.seconds = 0.0
-        if self.path.exists():
+        self.goes_on = self.path.exists()
+        if self.goes_on:
             self.state = self._read()
             with self.restoring():
                 self.seconds = float(number(self.state, "loop.seconds"))
@@ -99,6 +102,10 @@ class Checkpoint:
             yield
         except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
             raise self._refused(f"its content does not hold together ({error})") from error
+
+    def refused_later(self, error: ValueError) -> ValueError:
+        """For what could not have come of a training that was let begin: if there is a file, it is the file's fault."""
+        return self._refused(f"its numbers lead to others that are none ({error})") if self.goes_on else error
 
     def of_loop(self) -> State | None:
         """What the loop goes on from."""

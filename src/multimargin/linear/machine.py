@@ -106,6 +106,10 @@ class ImpliesDuals(Protocol):
         """The machine's duals <- feasible ones for the weights so far."""
 
 
+class NotFinite(ValueError):
+    """An objective is no number."""
+
+
 class Cancelled(Exception):
     """The loop was interrupted while another thread was certifying."""
 
@@ -246,7 +250,7 @@ class Machine:
         primal = primals.min(axis=0)
         lower = np.maximum(-(0.5 * v_norms + dual), 0.0) + share  # duals of zero are feasible, too
         if not (np.isfinite(primal).all() and np.isfinite(lower).all()):
-            raise ValueError("the objective is not a finite number: scale the features, or lower C")
+            raise NotFinite("the objective is not a finite number: scale the features, or lower C")
         worst = float(np.max((primal - lower) / np.maximum(np.abs(primal), SMALLEST_OBJECTIVE)))
         if worst < -_ROUNDING or np.sum(primal) < np.sum(lower) - _ROUNDING * abs(np.sum(primal)):
             raise RuntimeError("a dual value above the primal value: alpha is not feasible; please report this")

@@ -75,6 +75,14 @@ def number(state: State, name: str) -> Any:
     return state[name].item()
 
 
+def index(state: State, name: str, end: int) -> int:
+    """An int from 0 to below ``end``."""
+    found = number(state, name)
+    if type(found) is not int or not 0 <= found < end:
+        raise ValueError(f"{name!r} must be a number below {end}")
+    return found
+
+
 def stacked(states: list[State]) -> State:
     """Many states with the same names as one, with few arrays."""
     if not states:

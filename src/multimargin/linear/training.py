@@ -18,11 +18,11 @@ from multimargin.linear.directions import leading_directions
 from multimargin.linear.examples import Examples
 from multimargin.linear.interrupts import interruptible
 from multimargin.linear.loop import Limits, Observer, Outcome, positions_left, solve
-from multimargin.linear.machine import Machine, Settings
+from multimargin.linear.machine import Machine, NotFinite, Settings
 from multimargin.linear.many_classes import ManyClassMachine, SparselyScored, as_csr, without_weights
 from multimargin.linear.scoring import padded_weights
 from multimargin.linear.solvers import SOLVERS
-from multimargin.linear.state import State, number, part, prefixed, stacked, unstacked
+from multimargin.linear.state import State, index, part, prefixed, stacked, unstacked
 from multimargin.problems.formulations import PAIRWISE, Formulation, check_feasible, formulation, n_lanes
 from multimargin.reductions.pairwise import pairs
 
@@ -159,6 +159,8 @@ def train(request: Request) -> Trained:
     except KeyboardInterrupt as interrupt:
         outcome.converged, outcome.stopped_by = False, "interrupt"
         raise Interrupted(results.trained(outcome)) from interrupt
+    except NotFinite as error:
+        raise error if checkpoint is None else checkpoint.refused_later(error) from None
     return results.trained(outcome)
 
 
@@ -216,9 +218,7 @@ class _Results:
             if not np.abs(self.U.T @ self.U - np.eye(self.U.shape[1])).max(initial=0.0) <= 1e-6:
                 raise ValueError("directions that are not orthonormal")
         for one in unstacked(part(state, "results")):
-            position, row, lane, value = number(one, "position"), one["row"], one["lane"], one["value"]
-            if position not in range(len(self.plan)):
-                raise ValueError("there are no such machines")
+            position, row, lane, value = index(one, "position", len(self.plan)), one["row"], one["lane"], one["value"]
             columns = self.plan[position].columns
             if not len(row) == len(lane) == len(value):
                 raise ValueError("duals differ in number")
