@@ -47,6 +47,7 @@ from multimargin.problems.range import check_reach
 _ONE_PASS = 1e-9  # epochs: the core ends a call after the pass that exceeds them
 COST_OF_A_NUMBER = 100.0  # of W in a sum over the ranks, in multiply-adds
 _STRENGTH = 8.0  # of the acceleration, for one rank and examples with C ||x||^2 = 1
+_LARGEST_SAMPLE = 1 << 24  # bytes that ranks tell each other, to find directions
 _DEAR = 0.5  # of a pass: sums that cost more are worth a second one
 _PROMISING = 3.0  # estimated gaps of so many times the target are looked into
 _ROUNDS_TO_HALVE = 3.0  # the gap, at best
@@ -74,7 +75,8 @@ class SharedExamples:
             check_reach(caps, float(extremes[:, 2].max()), self.norm_range[1])
         n, intercept = max(self.n, 1), own.rows.intercept
         directions, squares = intercept_direction(self.n_weights, intercept), np.array([intercept]) ** 2
-        if accelerated and worth_sampling(self.n_weights, nonzeros):
+        cheap = collective.size == 1 or 8 * SAMPLE * self.n_weights <= _LARGEST_SAMPLE
+        if accelerated and cheap and worth_sampling(self.n_weights, nonzeros):
             directions, squares = self._directions()
         self.directions, left = held_by_sample(directions, squares, caps, curvature, norms / n, problem.n_parts)
         self.mean_curvature = left / n
