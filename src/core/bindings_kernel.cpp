@@ -150,12 +150,8 @@ PyPairs pair_batch(nb::object store, nb::ndarray<const std::int64_t, nb::ndim<2>
     const Index p = start.pair[t], i = start.row[t];
     if (p < 0 || p >= static_cast<Index>(groups.size()) || (t > 0 && p < start.pair[t - 1]))
       throw nb::value_error("duals to start from must be in the order of their pairs");
-    const auto [a, b] = groups[static_cast<std::size_t>(p)];
-    const bool member = std::visit(
-        [&](const auto &s) {
-          return (i >= s->group_begin(a) && i < s->group_begin(a + 1)) || (i >= s->group_begin(b) && i < s->group_begin(b + 1));
-        },
-        py.store);
+    const bool member =
+        std::visit([&](const auto &s) { return mm::learns_from(*s, groups[static_cast<std::size_t>(p)], i); }, py.store);
     if (!member) throw nb::value_error("a dual to start from is of a row that its pair does not have");
   }
   return std::visit(

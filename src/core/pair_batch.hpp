@@ -28,6 +28,12 @@ struct PairTarget {
   double max_epochs;  // of a machine
 };
 
+// Whether a row of the store is an example of a pair of groups.
+template <class Store> bool learns_from(const Store &store, std::pair<Index, Index> pair, Index row) {
+  const auto in = [&](Index g) { return row >= store.group_begin(g) && row < store.group_begin(g + 1); };
+  return in(pair.first) || in(pair.second);
+}
+
 template <class T> class PairBatch {
 public:
   // caps of all rows of the store; `start`: duals to start from, in the order of the pairs; `sample`: rows of the store
@@ -85,7 +91,8 @@ public:
     state.check(next + training <= n_pairs && started <= start_.pair.size(), "more pairs than there are");
     entries(state, "duals", duals_, store_->n());
     for (std::size_t t = 0; t < duals_.pair.size(); ++t)
-      state.check(learns_from(duals_.pair[t], duals_.row[t]), "duals of rows that another machine learns from");
+      state.check(learns_from(*store_, pairs_[static_cast<std::size_t>(duals_.pair[t])], duals_.row[t]),
+                  "duals of rows that another machine learns from");
     entries(state, "scores", scores_, static_cast<Index>(sample_.size()));
     if (state.loads()) {
       next_ = next;
@@ -108,12 +115,6 @@ private:
     state.indices((name + "_row").c_str(), of.row, any, n_rows);
     state.list((name + "_value").c_str(), of.value, any);
     state.check(of.pair.size() == of.row.size() && of.pair.size() == of.value.size(), "entries of different length");
-  }
-
-  bool learns_from(Index pair, Index row) const {
-    const auto [a, b] = pairs_[static_cast<std::size_t>(pair)];
-    const auto in = [&](Index g) { return row >= store_->group_begin(g) && row < store_->group_begin(g + 1); };
-    return in(a) || in(b);
   }
 
   static constexpr double kNanoseconds = 3e7, kOfRound = 2e4;

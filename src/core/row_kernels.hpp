@@ -4,8 +4,6 @@
 // written once for every storage of X and both precisions of W.
 #pragma once
 
-#include <type_traits>
-
 #include "rows.hpp"
 #include "vec.hpp"
 
@@ -197,18 +195,18 @@ inline void add_row(const Row row, const S *coef, const Index *changed, Index n_
       update(static_cast<S>(-tail.held[t] * tail.along[t]), W + (tail.along_row() + t) * stride);
   };
   // A few vectors stay in registers.
-  const auto update_few = [&]<int B>(std::integral_constant<int, B>, const Index(&at)[B]) __attribute__((always_inline)) {
+  const auto update_few = [&]<int B>(const Index(&at)[B]) __attribute__((always_inline)) {
     V c[B];
     for (int b = 0; b < B; ++b) c[b] = load<V>(coef + at[b]);
     update_by([&](S x, S *w) __attribute__((always_inline)) {
       for (int b = 0; b < B; ++b) store(w + at[b], load<V>(w + at[b]) + x * c[b]);
     });
   };
-  if (n_changed == 1) update_few(std::integral_constant<int, 1>{}, {changed[0]});
-  else if (stride == 2 * width) update_few(std::integral_constant<int, 2>{}, {0, width});
-  else if (stride == 3 * width) update_few(std::integral_constant<int, 3>{}, {0, width, 2 * width});
-  else if (n_changed == 2) update_few(std::integral_constant<int, 2>{}, {changed[0], changed[1]});
-  else if (stride == 4 * width) update_few(std::integral_constant<int, 4>{}, {0, width, 2 * width, 3 * width});
+  if (n_changed == 1) update_few({changed[0]});
+  else if (stride == 2 * width) update_few({0, width});
+  else if (stride == 3 * width) update_few({0, width, 2 * width});
+  else if (n_changed == 2) update_few({changed[0], changed[1]});
+  else if (stride == 4 * width) update_few({0, width, 2 * width, 3 * width});
   else if (2 * n_changed * width >= stride)
     update_by([&](S x, S *w) __attribute__((always_inline)) {
       for (Index m = 0; m < stride; m += width) store(w + m, load<V>(w + m) + x * load<V>(coef + m));

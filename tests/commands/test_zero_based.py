@@ -64,6 +64,12 @@ def test_the_model_remembers(files, options):
         assert ">x4<" in text and (">x5<" in text) == (first == "x1")
 
 
+@pytest.mark.parametrize(("name", "first"), [("zero", 0), ("one", 1)])
+def test_a_model_from_blocks_remembers(files, name, first):
+    assert files("train", f"{name}.svm", "m", "--blocks", f"{name}.blocks", "-q").code == 0
+    assert load("m").first_index_ == first
+
+
 def test_a_fit_from_elsewhere_forgets(files):
     assert files("train", "zero.svm", "m", "-q").code == 0
     model = load("m")

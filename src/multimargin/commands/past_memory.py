@@ -106,6 +106,12 @@ def _check_older(data: str, blocks: str, terminal: Terminal) -> None:
     terminal.note(f"{data}: is not read; the rows are those of {blocks}, which was written before")
 
 
+def _is_svmlight(args: argparse.Namespace) -> bool:
+    from multimargin.commands.datasets import format_of
+
+    return not os.path.isdir(args.data) and format_of(args.data, args.format) == "svmlight"
+
+
 def _refuse(args: argparse.Namespace) -> None:
     """What needs the rows in memory."""
     from multimargin.data.tables import is_table
@@ -148,8 +154,8 @@ def _train(args: argparse.Namespace, model: Any, store: Any, memory: float, term
     except ValueError as error:
         raise CommandError(f"{args.data}: {error}") from None
     model.set_params(verbose=0)
-    if store.zero_based:
-        model.first_index_ = 0
+    if store.zero_based or _is_svmlight(args):  # else the rows of a store may have come from anywhere
+        model.first_index_ = 0 if store.zero_based else 1
     terminal.status(f"writing {args.model}", now=True)
     save_or_rescue(lambda path: save(model, path), args.model)
     score = float(model.score(store))

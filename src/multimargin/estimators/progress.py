@@ -47,8 +47,8 @@ class Progress:
         certified = record.gap == record.gap
         if certified:
             self.gap = record.gap
-        line = (
-            f"epoch {self._epochs(epoch, machine):>4}  gap {'=' if certified else '~'} {self.gap:8.2e}  "
+        line = (  # epochs as max_iter counts them: a shrunk pass is a part of one
+            f"epoch {min(ceil(machine.epochs), self.max_iter):>4}  gap {'=' if certified else '~'} {self.gap:8.2e}  "
             f"active rows {record.active_rows:>8}  {epoch.seconds:7.1f} s"
         )
         if epoch.machine:
@@ -61,7 +61,3 @@ class Progress:
             self.last_line = time.perf_counter()
             print(line, file=sys.stderr, flush=True)
             self.line = ""
-
-    def _epochs(self, epoch: Epoch, machine: Machine) -> int:
-        """As max_iter counts them: a shrunk pass is a part of one. Pairs in a batch have but the number of the pass."""
-        return min(ceil(getattr(machine, "epochs", epoch.epoch)), self.max_iter)

@@ -40,8 +40,8 @@ def leading_directions(
     rows : Rows
     norm : ndarray of shape (n_samples,)
         Squared norms, the intercept included.
-    U : ndarray or None
-        What a training that goes on had found, flat: another BLAS may find other signs and last bits.
+    U : ndarray of shape (n_weights, n_directions) or None
+        What a training that goes on had found: another BLAS may find other signs and last bits.
     """
     positive = norm[norm > 0]
     if not len(positive) or positive.min() < _NORMS[0] or positive.max() > _NORMS[1]:
@@ -54,7 +54,6 @@ def leading_directions(
         sample = np.zeros((len(which), rows.n_weights))
         _fill(sample, X, which, rows.intercept)
         U, _ = leading(sample)
-    U = U.reshape(rows.n_weights, -1)
     if not U.shape[1]:
         return None
     return _core.Directions(U.shape[1], U.ravel(), _products(rows, U, nonzeros).ravel())
