@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from importlib import import_module
 from math import sqrt
 
 import numpy as np
@@ -55,7 +56,7 @@ def predicted_bytes(n_weights: int, lanes: int, ranks: int, rounds: int, certifi
 
 
 def run(X, y, processes: int, arguments, kill_after: float | None = None):
-    """One training on a cluster of its own, on whose workers the rows are."""
+    """One training on a cluster of its own, on whose workers the rows are, and the library is loaded."""
     from dask import delayed
     from distributed import Client, LocalCluster, wait
 
@@ -76,6 +77,7 @@ def run(X, y, processes: int, arguments, kill_after: float | None = None):
             rows.append(part)
             labels.append(label)
         wait([rows, labels])
+        client.run(import_module, "multimargin.dask")  # which takes a second, once in the life of a worker
         pids = list(client.run(os.getpid).values())
         done = threading.Event()
 

@@ -15,9 +15,10 @@ or diverge.
 To the algorithm (linear/sdm.py) a round is a pass, as is a tour of blocks on disk (linear/streamed.py), and every round
 is a stage of the acceleration. A second local pass mostly fits W to the own rows, but saves some rounds: it is made
 where the sum costs about as much as a pass. Kappa is larger than in one process and grows with the root
-of the number of ranks (found by experiment): the more W is held, the less ranks disturb each other. What passes see
-of the loss is too good, as W has been fitted to the own rows by then; so when it promises the target, the objectives
-are evaluated. Whatever a rank decides on is a sum over all, so all decide the same.
+of the number of ranks (found by experiment): the more W is held, the less ranks disturb each other. W sways from
+round to round, which costs the primal; so the mean of the last few is what is certified. What passes see of the loss is
+too good, as W has been fitted to the own rows by then; so when it promises the target, or kappa is steered by it, the
+objectives are evaluated. Whatever a rank decides on is a sum over all, so all decide the same.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ from multimargin.problems.range import check_reach
 _ONE_PASS = 1e-9  # epochs: the core ends a call after the pass that exceeds them
 COST_OF_A_NUMBER = 100.0  # of W in a sum over the ranks, in multiply-adds
 _STRENGTH = 8.0  # of the acceleration, for one rank and examples with C ||x||^2 = 1
+_DECAY = 8.0  # of the mean of W: the t-th has a share of about _DECAY / t ...
+_LEAST_SHARE = 0.125  # ... or this
 _LARGEST_SAMPLE = 1 << 24  # bytes that ranks tell each other, to find directions
 _DEAR = 0.5  # of a pass: sums that cost more are worth a second one
 _PROMISING = 3.0  # estimated gaps of so many times the target are looked into
@@ -124,8 +127,8 @@ class SharedExamples:
         return [block], Rounds(block, self, problem.lanes)
 
     def candidate(self, passes: Rounds, out: _core.Weights) -> bool:
-        """The algorithm's stands."""
-        return False
+        """Write the mean of W over the last rounds into ``out``, if there were any that are accelerated."""
+        return passes.mean(out)
 
     def cost_of_pass(self, blocks: list[_core.Block]) -> float:
         """In multiply-adds, of this rank's."""
@@ -161,6 +164,7 @@ class Rounds:
         dear = examples.collective.size > 1 and COST_OF_A_NUMBER * examples.n_weights * lanes > _DEAR * cost
         self._local_passes = 2 if dear else 1
         self._stages = Stages()
+        self._mean: _core.Weights | None = None  # of W, the last ones above all
         self._scale_step = 0.0
         self._rounds = 0
         self._visit_all = False
@@ -169,6 +173,14 @@ class Rounds:
     def scale_step(self, weights: _core.Weights) -> float:
         """Scales 1 + scale_step * (0, 1, 2, 4) of W are tried: the mean of what passes of all ranks made of it."""
         return self._scale_step if weights.kappa > 0 else 0.0
+
+    def mean(self, out: _core.Weights) -> bool:
+        """Write the mean of W over the last rounds; False if there is none."""
+        if self._mean is None:
+            return False
+        out.array[:] = 0.0
+        out.array[:, : out.lanes] = self._mean.array[:, : out.lanes]
+        return True
 
     def run(
         self,
@@ -195,6 +207,7 @@ class Rounds:
         array /= array.dtype.type(self._sigma)
         self.examples.collective.allreduce(array)
         array += before
+        self._keep_mean(weights)
         of_all = self.examples.of_all(told)
         violation, (visited, loss, dual) = float(of_all[:, 0].max()), of_all[:, 1:4].sum(axis=0).tolist()
         self._scale_step = float(of_all[:, 4].mean())
@@ -202,29 +215,43 @@ class Rounds:
         primal = 0.5 * w_before + loss + constant
         lower = -(0.5 * float(weights.squared_norms()[1].sum()) + dual) + constant
         gap = (primal - lower) / max(abs(primal), 1e-300)
-        self._stages.saw(primal, lower)
-        if gap <= _PROMISING * certify_below and self._rounds >= self._evaluate_at:
-            gap = self._evaluated(weights)
+        if self._stages.stalled:
+            primal, lower, gap = self._evaluated(weights)
+        elif gap <= _PROMISING * certify_below and self._rounds >= self._evaluate_at:
+            _, _, gap = self._evaluated(weights)
             halvings = log2(gap / certify_below) if certify_below < gap < inf else 0.0
             self._evaluate_at = self._rounds + max(1, ceil(_ROUNDS_TO_HALVE * halvings))
         elif gap <= certify_below:
             gap = nan  # too good to be true
+        self._stages.saw(primal, lower)
         done = Round(violation, int(visited), gap)
         return self._judge(done, tolerance, certify_below), [done]
 
-    def _evaluated(self, weights: _core.Weights) -> float:
-        """The relative gap at W, or the worst of its parts; but for rounding it is one."""
+    def _keep_mean(self, weights: _core.Weights) -> None:
+        if weights.kappa == 0:
+            self._mean = None  # W is V, which the algorithm is about
+        elif self._mean is None or self._mean.single_precision != weights.single_precision:
+            self._mean = _core.Weights(weights.array.shape[0], weights.lanes, weights.single_precision)
+            self._mean.array[:] = weights.array
+        else:
+            mean = self._mean.array
+            mean += max(_LEAST_SHARE, _DECAY / (_DECAY + self._rounds)) * (weights.array - mean)
+
+    def _evaluated(self, weights: _core.Weights) -> tuple[float, float, float]:
+        """Objectives at the mean and the relative gap, or the worst of its parts; but for rounding it is one."""
         block, constant = self.block, self.examples.constant
+        candidate = weights if self._mean is None else self._mean
         terms = np.zeros((2, block.n_parts))
         if block.n_examples:
-            losses, terms[1] = block.evaluate(weights, 0, block.n_examples)
+            losses, terms[1] = block.evaluate(candidate, 0, block.n_examples)
             terms[0] = losses[0]
         self.examples.total(terms)
-        w, v = weights.squared_norms()
+        (w, _), (_, v) = candidate.squared_norms(), weights.squared_norms()
         if block.n_parts == 1:
             w, v = w.sum(keepdims=True), v.sum(keepdims=True)
         primal, lower = 0.5 * w + terms[0] + constant / len(w), -(0.5 * v + terms[1]) + constant / len(w)
-        return float(np.max((primal - lower) / np.maximum(np.abs(primal), 1e-300)))
+        gap = float(np.max((primal - lower) / np.maximum(np.abs(primal), 1e-300)))
+        return float(primal.sum()), float(lower.sum()), gap
 
     def _pass(self, weights: _core.Weights, tolerance: float, permute: bool, rest_share: float) -> _Told:
         """A full pass over the own examples, or two; what the first one found to violate, and the last one lost."""

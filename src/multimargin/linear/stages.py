@@ -2,7 +2,7 @@
 
 The steering of kappa (core/acceleration.hpp) is for passes of one process; here it would lower kappa too soon, which
 costs two to three times the passes. So kappa stays as long as the gap falls. Where it does not (large C, classes that
-are nearly separable) kappa is too large, and the steering finds the way.
+are nearly separable) kappa is too large, and the steering finds the way, if the objectives that it is told are true.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ class Stages:
     """What is seen of the objectives, and the ends of stages."""
 
     def __init__(self) -> None:
+        self.stalled = False  # whether kappa is steered
         self._acceleration = _core.Acceleration()
         self._objectives = (0.0, 0.0)
         self._gap_to_halve = inf
         self._since = 0  # stages
-        self._stalled = False
 
     def saw(self, primal: float, dual: float) -> None:
         """Objectives of the last pass, estimated."""
@@ -34,6 +34,6 @@ class Stages:
     def end(self, weights: _core.Weights) -> None:
         """Move Z, and kappa if need be."""
         self._since += 1
-        self._stalled = self._stalled or self._since > _PATIENCE
+        self.stalled = self.stalled or self._since > _PATIENCE
         unknown = (0.0, 0.0)  # by which kappa stays
-        self._acceleration.end_stage(weights, *(self._objectives if self._stalled else unknown))
+        self._acceleration.end_stage(weights, *(self._objectives if self.stalled else unknown))
