@@ -148,10 +148,19 @@ def bare(processes: int) -> Iterator[tuple[Client, list]]:
                 worker.join()
 
 
+def processes_of(client: Client) -> list[int]:
+    """Of all workers. The scheduler may know one that was killed a moment ago still."""
+    while True:
+        try:
+            return list(client.run(os.getpid).values())
+        except OSError:
+            time.sleep(0.1)
+
+
 def with_nannies(client: Client, kind: str, calm: float, tol: float) -> Run:
     """A training whose workers come back."""
     run = Run(kind)
-    known = list(client.run(os.getpid).values())
+    known = processes_of(client)
 
     def victims() -> list[int]:
         return known if kind == "all" else [random.choice(known)]

@@ -479,6 +479,51 @@ def test_a_problem_beyond_float64_is_refused_by_all():
     assert all("float64 has room for" in each for each in said)
 
 
+def test_the_mean_of_the_last_rounds_is_certified(monkeypatch):
+    """Later ones have larger shares: 8 / (8 + t), an eighth at least."""
+    X, y = digits(200)
+    ranks, seen, evaluated = shared(X, y, [0, 90, 200], job(tol=1e-3)), [], []
+    keep, evaluate = rounds_of_ranks.Rounds._keep_mean, rounds_of_ranks.Rounds._evaluated
+
+    def kept(passes, weights):
+        keep(passes, weights)
+        if passes.examples.collective.rank == 0:
+            seen.append(weights.array.astype(np.float64))
+
+    def evaluating(passes, weights):
+        found = evaluate(passes, weights)
+        if passes.examples.collective.rank == 0:
+            evaluated.append((passes._mean.array[:, :10].astype(np.float64), found))
+        return found
+
+    monkeypatch.setattr(rounds_of_ranks.Rounds, "_keep_mean", kept)
+    monkeypatch.setattr(rounds_of_ranks.Rounds, "_evaluated", evaluating)
+    (reply, _), _ = trained(ranks)
+    mean = seen[0]
+    for t, W in enumerate(seen[1:], start=2):
+        mean = mean + max(0.125, 8 / (8 + t)) * (W - mean)
+    scale = np.vdot(mean[:, :10], reply.weights[:, :10]) / np.vdot(mean[:, :10], mean[:, :10])
+    assert 1 <= scale < 1.05  # the certificate tries a few
+    np.testing.assert_allclose(reply.weights[:, :10], scale * mean[:, :10], atol=1e-4 * np.abs(mean).max())
+    assert len(evaluated) > 1
+    for W, (primal, dual, gap) in evaluated:
+        scores = X @ W[:-1] + W[-1]
+        margins = scores + (np.arange(10) != y[:, None]) - scores[np.arange(200), y][:, None]
+        assert primal == pytest.approx(0.5 * (W**2).sum() + margins.max(axis=1).sum(), rel=1e-5)
+        assert gap == pytest.approx((primal - dual) / primal) and dual <= reply.objectives[0]
+
+
+def test_large_C_is_steered_by_true_objectives():
+    """What passes see of the loss is too good; led by it, kappa falls to nothing and these take 365 rounds."""
+    X, y = load_digits(return_X_y=True)
+
+    def work(rank, collective):
+        return fit_shared(LinearSVM(C=100), X[rank::2] / 16, y[rank::2], collective, classes=np.arange(10))
+
+    model = together(2, work)[0]
+    assert model.converged_ and len(model.history_) < 310
+
+
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_dense_rows_to_the_default_tolerance(ranks):
     """Without the directions that all rows share, or with a kappa that falls, these take thousands of rounds."""

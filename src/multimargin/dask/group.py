@@ -63,6 +63,21 @@ class Group:
             self._recover()
         self.again(self._join)
 
+    def change(self, job: Job, scale: float) -> None:
+        """The same with a larger C, from the duals that there are times a scale, or (they are feasible) as they are."""
+        self.job = job
+        self._copies = {}  # they would have to be scaled, too; who is lost meanwhile starts from zero
+
+        def step() -> None:
+            tasks = [
+                self._submit(worker.change, address, self.job, self._numbers[address], scale)
+                for address in self.addresses
+            ]
+            self._answers(tasks, list(self.addresses))
+            self._join()
+
+        self.again(step)
+
     def call(self, function: Callable, *args: Any) -> Any:
         """``function(training, rank, *args)`` on all ranks, which work together; rank 0's answer. When workers are lost
         they are replaced, and :class:`WorkersLost` says so: the call is not made again."""

@@ -7,6 +7,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from dask import compute, delayed
+from dask.delayed import Delayed
 from distributed import Client, get_client
 
 from multimargin.dask.collections import blocks_beside, blocks_of, feature_names, is_distributed, row_blocks
@@ -71,12 +72,15 @@ class LinearSVM(linear_svm.LinearSVM):
 
     def _requested(self, X, y, sample_weight):
         self._check()
-        _check_for_clusters(self)
-        client = _client()
-        blocks = blocks_of(X, y, sample_weight)
+        check_for_clusters(self)
+        request = self._request_of(current_client(), blocks_of(X, y, sample_weight), feature_names(X))
+        return request, X, y, sample_weight
+
+    def _request_of(self, client: Client, blocks: list[Delayed], names: np.ndarray | None) -> ClusterRequest:
+        """To train on blocks of rows with their labels."""
         prepared = client.compute(blocks)
         summaries = _summaries(client, prepared)
-        counts = self._describe(X, summaries)
+        counts = self._describe(names, summaries)
         k = len(self.classes_)
         if self.formulation in PAIRWISE and k > 2:
             raise ValueError(
@@ -98,13 +102,12 @@ class LinearSVM(linear_svm.LinearSVM):
         )
         limits = Limits(self.max_iter, self.time_limit)
         n_rows = sum(each.shape[0] for each in summaries)
-        request = ClusterRequest(client, job, self.classes_, blocks, prepared, n_rows, limits)
-        return request, X, y, sample_weight
+        return ClusterRequest(client, job, self.classes_, blocks, prepared, n_rows, limits)
 
     def _train(self, request):
         return train_on_cluster(request)
 
-    def _describe(self, X, summaries: list[Summary]) -> np.ndarray:
+    def _describe(self, names: np.ndarray | None, summaries: list[Summary]) -> np.ndarray:
         """Set classes and features; the weight of every class."""
         width = summaries[0].shape[1] if summaries else 0
         for number, each in enumerate(summaries):
@@ -119,7 +122,7 @@ class LinearSVM(linear_svm.LinearSVM):
         self.classes_, encoded = self._encoded(labels)
         self.n_features_in_ = width
         self.__dict__.pop("feature_names_in_", None)
-        if (names := feature_names(X)) is not None:
+        if names is not None:
             self.feature_names_in_ = names
         counts = np.bincount(encoded, weights=np.concatenate([each.weights for each in summaries if len(each.labels)]))
         if not counts.any():
@@ -136,9 +139,11 @@ class LinearSVM(linear_svm.LinearSVM):
         """Weights are on the workers until the end."""
         return None
 
+    _local: type[linear_svm.LinearSVM] = linear_svm.LinearSVM
+
     def to_local(self) -> linear_svm.LinearSVM:
-        """The same model as a :class:`multimargin.LinearSVM`, for arrays in memory, to be saved and shown."""
-        local = linear_svm.LinearSVM(**self.get_params(deep=False))
+        """The same model as one of :mod:`multimargin`, for arrays in memory, to be saved and shown."""
+        local = self._local(**self.get_params(deep=False))
         own = ("n_ranks_", "bytes_sent_", "workers_lost_")
         state = {name: value for name, value in self.__getstate__().items() if name not in own}
         local.__setstate__(state)
@@ -160,7 +165,7 @@ class LinearSVM(linear_svm.LinearSVM):
         """Accuracy, of collections too."""
         if not is_distributed(X):
             return super().score(X, y, sample_weight)
-        right, model = delayed(_right), delayed(self.to_local())
+        right, model = delayed(weight_right), delayed(self.to_local())
         with_y = blocks_beside(X, y, "y")
         weights = [None] * len(with_y)
         if sample_weight is not None:
@@ -194,7 +199,7 @@ def _ask(model, X, method: str, columns: tuple[int, ...], dtype: np.dtype) -> np
     return getattr(model, method)(X) if X.shape[0] else np.empty((0, *columns), dtype)
 
 
-def _right(model, X, y, weight, number: int) -> tuple[float, float]:
+def weight_right(model, X, y, weight, number: int) -> tuple[float, float]:
     """Weights of the rows of a block that are predicted right, and of all."""
     y = np.asarray(y)
     weight = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
@@ -205,7 +210,8 @@ def _right(model, X, y, weight, number: int) -> tuple[float, float]:
     return float(weight[model.predict(X) == y].sum()) if len(y) else 0.0, float(weight.sum())
 
 
-def _client() -> Client:
+def current_client() -> Client:
+    """The one that Dask says is the current one."""
     try:
         return get_client()
     except ValueError as error:
@@ -235,7 +241,7 @@ def _check_kinds(summaries: list[Summary]) -> None:
         raise ValueError(f"y mixes {places}: labels must be all of a kind, such as strings")
 
 
-def _check_for_clusters(model: Any) -> None:
+def check_for_clusters(model: Any) -> None:
     """Refuse what is not done on a cluster."""
     if model.solver not in STREAMING:
         raise ValueError(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -108,9 +110,32 @@ class ClusterMachine:
 
 def train_on_cluster(request: ClusterRequest) -> ClusterTrained:
     """Train; the ranks are gone afterwards, whatever happens."""
-    job, outcome = request.job, Outcome()
-    group = Group(request.client, job, request.classes, request.blocks)
-    machine = ClusterMachine(group, request.n_rows)
+    with closing(train_path(request, [1.0])) as path:
+        return next(path)
+
+
+def train_path(request: ClusterRequest, factors: list[float]) -> Generator[ClusterTrained]:
+    """Train with the job's C times one factor after the other, in ascending order, each time from the duals of the last
+    one, scaled likewise; the ranks are gone when the iterator is closed."""
+    group = Group(request.client, request.job, request.classes, request.blocks)
+    try:
+        with interruptible():
+            group.start(request.prepared)
+            request.prepared.clear()
+        last = 1.0
+        for factor in factors:
+            if factor != last:
+                with interruptible():
+                    group.change(replace(request.job, class_caps=factor * request.job.class_caps), factor / last)
+            last = factor
+            yield _solved(group, request)
+    finally:
+        group.close()
+
+
+def _solved(group: Group, request: ClusterRequest) -> ClusterTrained:
+    """What the ranks make of their job."""
+    job, outcome, machine = group.job, Outcome(), ClusterMachine(group, request.n_rows)
     lanes = formulation(job.formulation, job.loss, job.n_classes).lanes
 
     def trained() -> ClusterTrained:
@@ -122,13 +147,9 @@ def train_on_cluster(request: ClusterRequest) -> ClusterTrained:
 
     try:
         with interruptible():
-            group.start(request.prepared)
-            request.prepared.clear()
             solve([machine], lambda position, machine: None, request.limits, 1, request.observers, outcome)
         return trained()
     except KeyboardInterrupt as interrupt:
         if machine.last is None:
             raise
         raise Interrupted(trained()) from interrupt
-    finally:
-        group.close()

@@ -71,6 +71,30 @@ def summary(block: Block) -> Summary:
     return Summary(block.X.shape, labels, np.bincount(encoded, weights=block.weight, minlength=len(labels)))
 
 
+def folds_of(block: Block, number: int, n_folds: int, seed: int) -> np.ndarray:
+    """The fold in which each row is held out: the rows of every class, shuffled, are dealt to one after the other, and
+    the classes of every block begin elsewhere."""
+    rng = np.random.default_rng([seed, number])
+    order = rng.permutation(len(block.y))
+    order = order[np.argsort(block.y[order], kind="stable")]
+    _, first, encoded = np.unique(block.y[order], return_index=True, return_inverse=True)
+    folds = np.empty(len(order), dtype=np.int64)
+    begin = rng.integers(n_folds, size=len(first))
+    folds[order] = (np.arange(len(order)) - first[encoded] + begin[encoded]) % n_folds
+    return folds
+
+
+def rows_of(block: Block, chosen: np.ndarray) -> Block:
+    """Some rows of a block."""
+    X, y, weight = block
+    return Block(X[chosen], y[chosen], None if weight is None else weight[chosen])
+
+
+def without_fold(block: Block, number: int, n_folds: int, seed: int, fold: int) -> Block:
+    """Rows to train on."""
+    return rows_of(block, folds_of(block, number, n_folds, seed) != fold)
+
+
 def holds(training: str) -> list[int]:
     """Which blocks this worker has a rank for."""
     rank = _ranks.get(_key(training))
@@ -109,6 +133,17 @@ def take(
             known[number] = dual
     _ranks[_key(training)] = Rank(job, parts, known)
     _used[_key(training)] = now
+
+
+def change(training: str, job: Job, numbers: list[int], scale: float) -> None:
+    """Another C for this worker's blocks, from the duals that there are times a scale; nothing if it has that C."""
+    rank = _rank(training)
+    if rank.numbers != numbers:
+        raise RankGone(f"{_address()} has not the blocks that it had")
+    if not np.array_equal(rank.job.class_caps, job.class_caps):
+        duals = {number: scale * each for number, each in rank.duals().items()}
+        rank.leave()
+        _ranks[_key(training)] = Rank(job, rank.parts(), duals)
 
 
 def listen(training: str) -> tuple[str, int]:

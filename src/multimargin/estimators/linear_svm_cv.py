@@ -152,7 +152,7 @@ solver_options
         self
         """
         values = self._grid()
-        of_fold = {name: value for name, value in self.get_params(deep=False).items() if name not in _OWN}
+        of_fold = {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
         LinearSVM(**of_fold)._check()
         scorer = check_scoring(self, scoring=self.scoring)
         rows, labels = self._validated(X, y, reset=True)
@@ -179,6 +179,11 @@ solver_options
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             results = np.array(in_threads(path, folds, threads, stop))
+        self._choose(values, results)
+        return super().fit(X, y, sample_weight)
+
+    def _choose(self, values: np.ndarray, results: np.ndarray) -> None:
+        """The best C, by score, gap and epochs of every fold (first axis) and C (last)."""
         self.Cs_ = values
         self.scores_, self.gaps_ = results[:, 0], results[:, 1]
         self.epochs_ = results[:, 2].astype(np.int64)
@@ -192,9 +197,8 @@ solver_options
                 f"gaps, the largest is {self.gaps_.max():.2g}): raise max_iter or time_limit, leave out the largest of "
                 "Cs, or scale the features",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        return super().fit(X, y, sample_weight)
 
     def _grid(self) -> np.ndarray:
         if isinstance(self.Cs, Integral):
@@ -210,7 +214,7 @@ solver_options
 
 
 # Parameters that a fit of one C does not have.
-_OWN = ("Cs", "cv", "scoring", "callbacks")
+OWN = ("Cs", "cv", "scoring", "callbacks")
 
 
 def _accepts_weights(scorer: Any) -> bool:
