@@ -81,9 +81,10 @@ damage: $(VENV)/test.stamp
 
 # The tests with a core that is compiled under a sanitizer, and with its library loaded before the interpreter, which is
 # not compiled so. Leaks are not looked for: what the interpreter keeps until its end would be one.
-# Left out: what opens a browser, what takes the documents' programs, and the limit of memory, at which the sanitizer ends
-# the program instead of giving no memory.
-SANITIZED_TESTS ?= tests/core tests/data tests/problems tests/reductions tests/kernel tests/linear tests/estimators tests/models
+# Left out: what opens a browser (report), the documents' programs, benchmarks, clusters of processes (dask, spark), and the
+# limit of memory, at which the sanitizer ends the program instead of giving no memory.
+SANITIZED_TESTS ?= tests/core tests/data tests/problems tests/reductions tests/kernel tests/linear tests/estimators tests/models \
+  tests/contracts tests/commands tests/distributed tests/displays
 THREADED_TESTS ?= tests/data tests/kernel tests/linear tests/estimators
 LOADED = LD_PRELOAD="$$(g++ -print-file-name=lib$(1).so) $$(g++ -print-file-name=libstdc++.so.6)"
 

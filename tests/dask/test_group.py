@@ -41,6 +41,20 @@ def test_blocks_that_never_come_are_given_up_whatever_others_compute(here, monke
         RELEASED.set()
 
 
+def test_workers_that_come_late_are_waited_for(monkeypatch):
+    """Also when all were lost twice, and no rank is left to say how many there should be."""
+    with Client(n_workers=0, threads_per_worker=1, processes=False, dashboard_address=":0") as client:
+        ranks, asked = Group(client, None, None, []), []
+
+        def nthreads():
+            asked.append(time.monotonic())
+            return {"tcp://127.0.0.1:9": 1} if len(asked) > 3 else {}
+
+        monkeypatch.setattr(client, "nthreads", nthreads)
+        ranks._recover()
+        assert len(asked) > 3 and ranks.losses == 1
+
+
 def test_slow_blocks_are_waited_for(here, monkeypatch):
     monkeypatch.setattr(group, "_PATIENCE", 1.0)
     block = here.submit(abs, here.submit(slow, 3, pure=False), pure=False)

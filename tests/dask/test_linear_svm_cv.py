@@ -130,6 +130,12 @@ def test_what_clusters_do_not_do_is_refused(client, options, message):
         LinearSVMCV(**options).fit(rows, labels)
 
 
+def test_more_folds_than_rows_are_refused(client):
+    X, y = digits(20)
+    with pytest.raises(ValueError, match="a fold holds out no row that has a weight: lower cv"):
+        LinearSVMCV(Cs=[0.1], cv=50, tol=0.1).fit(da.from_array(X), da.from_array(y))
+
+
 def test_groups_are_refused(client):
     X, y = digits(100)
     with pytest.raises(ValueError, match="groups are not kept together"):

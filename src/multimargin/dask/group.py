@@ -199,7 +199,7 @@ class Group:
             )
         before = len(self.addresses)
         kept = self._survivors()
-        self._await_workers(before)
+        self._await_workers(max(before, 1))
         lost = [number for number in range(len(self.blocks)) if not any(number in own for own in kept.values())]
         duals = self._copied_duals(lost)
         self._numbers = kept

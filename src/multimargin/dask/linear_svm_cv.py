@@ -120,8 +120,10 @@ def _held_out(model: Any, block: Block, number: int, n_folds: int, seed: int, fo
 
 
 def _share(client: Client, right: list[Delayed]) -> float:
-    """Of the weight that is right, over all blocks; NaN if there is none."""
+    """Of the weight that is right, over all blocks."""
     presence, futures = Presence(client), client.compute(right)
     presence.wait(futures)
     of_right, of_all = np.array(presence.results(futures)).reshape(-1, 2).sum(axis=0)
-    return float(of_right / of_all) if of_all > 0 else np.nan
+    if not of_all > 0:
+        raise ValueError("a fold holds out no row that has a weight: lower cv")
+    return float(of_right / of_all)

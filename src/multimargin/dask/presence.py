@@ -22,7 +22,7 @@ class Presence:
 
     def __init__(self, client: Client, *, some_were: bool = False):
         self.client = client
-        self._some_were = some_were
+        self._some_were = some_were or bool(client.nthreads())
         self._none_since: float | None = None
 
     def workers(self) -> set[str]:

@@ -178,7 +178,6 @@ class Rounds:
         """Write the mean of W over the last rounds; False if there is none."""
         if self._mean is None:
             return False
-        out.array[:] = 0.0
         out.array[:, : out.lanes] = self._mean.array[:, : out.lanes]
         return True
 
