@@ -97,6 +97,10 @@ void Passes::end_stage(Weights &weights, const RunOptions &options) {
   }
 }
 
+// Of the end of a pass, in multiply-adds: shrunk passes over a row or two would otherwise cost nothing.
+constexpr double kCostOfPassEnd = 1e4;
+constexpr double kLooksAtWeights = 4; // norms, stages
+
 Stopped Passes::run(Weights &weights, const RunOptions &options, std::vector<PassRecord> &records) {
   double budget = options.budget, epochs = 0;
   while (epochs < options.max_epochs) {
@@ -121,6 +125,7 @@ Stopped Passes::run(Weights &weights, const RunOptions &options, std::vector<Pas
     pass_ended_ = visit(weights, options.scale / weights.lambda(), visits);
     budget -= static_cast<double>(visits) * cost_of_row_;
     if (!pass_ended_) return Stopped::budget;
+    budget -= kCostOfPassEnd + kLooksAtWeights * static_cast<double>(weights.n_rows() * weights.stride());
 
     const PassRecord record = end_pass(weights);
     records.push_back(record);

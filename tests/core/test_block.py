@@ -78,6 +78,13 @@ def test_a_budget_stops_inside_of_a_pass():
     assert (stopped, record.visited) == ("epochs", len(problem.X))
 
 
+def test_passes_over_few_rows_cost_more_than_these_rows():
+    """Or a call would make thousands of them, and an interrupt wait for all."""
+    problem = problem_of("crammer_singer", False, n_examples=3)
+    stopped, records = run(problem.block(), problem.weights(), budget=1e6, max_epochs=1e9)
+    assert stopped == "budget" and 50 < len(records) <= 100
+
+
 @pytest.mark.parametrize("budget", [np.inf, np.nan, 1e300])
 def test_a_boundless_budget_is_refused_or_spent(budget):
     problem = problem_of("crammer_singer", False)
