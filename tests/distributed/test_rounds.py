@@ -503,7 +503,7 @@ def test_the_mean_of_the_last_rounds_is_certified(monkeypatch):
     for t, W in enumerate(seen[1:], start=2):
         mean = mean + max(0.125, 8 / (8 + t)) * (W - mean)
     scale = np.vdot(mean[:, :10], reply.weights[:, :10]) / np.vdot(mean[:, :10], mean[:, :10])
-    assert 1 <= scale < 1.05  # the certificate tries a few
+    assert 1 - 1e-6 < scale < 1.05  # the certificate tries a few, from 1 on; these are sums of float32
     np.testing.assert_allclose(reply.weights[:, :10], scale * mean[:, :10], atol=1e-4 * np.abs(mean).max())
     assert len(evaluated) > 1
     for W, (primal, dual, gap) in evaluated:
