@@ -58,7 +58,7 @@ docs: $(VENV)/docs.stamp
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-# Seconds of each target; .ci/run takes 10. With -j2 the core's targets and Python's run side by side. They print the
+# Seconds of each target; .ci/run takes 60. With -j2 the core's targets and Python's run side by side. They print the
 # seed, which is another one each time: FUZZ_SEED=N sets it.
 FUZZ_SECONDS ?= 600
 fuzz: fuzz-core fuzz-python

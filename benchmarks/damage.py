@@ -2,6 +2,7 @@
 
     python benchmarks/damage.py            # every byte changed in four ways
     python benchmarks/damage.py --all      # in all 255 ways
+    python benchmarks/damage.py --all --only kernel calibrated
 
 Five models of different kinds, a checkpoint, and the two files of a store of blocks; all are tiny, so nothing is left
 out. Prints how many were tried and how many were refused with the error that is documented, and fails if one was not.
@@ -117,7 +118,9 @@ def main() -> int:
     """All cases, a line each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--all", action="store_true", help="all 255 changes of every byte, not four")
-    masks = None if parser.parse_args().all else 1
+    parser.add_argument("--only", nargs="+", metavar="FILE", help="these, as the table calls them")
+    args = parser.parse_args()
+    masks = None if args.all else 1
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     total = bad = 0
     with tempfile.TemporaryDirectory(dir=memory) as name:
@@ -127,9 +130,11 @@ def main() -> int:
         }
         cases["checkpoint"] = lambda: case_of_checkpoint(folder)
         cases |= {f"store: {file}": (lambda file=file: case_of_store(file, folder)) for file in ("manifest", "block")}
+        for kind in set(args.only or cases) - set(cases):
+            parser.error(f"there is no {kind!r}; there are: {', '.join(cases)}")
         print(f"{'file':16} {'bytes':>6} {'cut':>6} {'changed':>8} {'refused':>8}  with")
-        for kind, make in cases.items():
-            path, read, error = make()
+        for kind in args.only or cases:
+            path, read, error = cases[kind]()
             n_bytes, changed, let_in = damage(path, read, error, masks)
             tried = n_bytes + changed
             print(

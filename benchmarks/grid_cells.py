@@ -192,16 +192,35 @@ def cell(number: int) -> Cell:
     return Cell(family, parameters, list(DATA)[d], dtype, scale, CONTAINERS[container])
 
 
+_NUMBERS = {
+    "linear": range(N_LINEAR),
+    "kernel": range(N_LINEAR, N_LINEAR + N_KERNEL),
+    "classes": range(N_LINEAR + N_KERNEL, N_CELLS),
+}
+
+
+def of_defaults(families: tuple[str, ...]) -> list[int]:
+    """Numbers of all cells of machines whose solver, kernel and intercept are the estimators' own, on dense rows."""
+    default = {
+        "linear": [solver == "auto" and intercept for _, _, solver, intercept in LINEAR],
+        "kernel": [of == ("rbf", "scale") and solver == "block" and b for _, of, solver, b in KERNEL],
+        "classes": [solver == "auto" for _, _, solver, _, _ in MANY_CLASSES],
+    }
+    numbers: list[int] = []
+    for family in families:
+        chosen = np.array(default[family])
+        if family != "classes":
+            dense = np.arange(len(CONTAINERS)) == CONTAINERS.index("dense")
+            chosen = chosen[:, None, None, None, None] & np.broadcast_to(dense, (len(chosen), *_SMALL))
+        numbers += (_NUMBERS[family].start + np.flatnonzero(chosen)).tolist()
+    return numbers
+
+
 def sampled(n: int, seed: int, families: tuple[str, ...]) -> list[int]:
     """Numbers of n cells, spread over the families: all of those with many classes first come, in a random order."""
-    ranges = {
-        "linear": range(N_LINEAR),
-        "kernel": range(N_LINEAR, N_LINEAR + N_KERNEL),
-        "classes": range(N_LINEAR + N_KERNEL, N_CELLS),
-    }
     rng = np.random.default_rng(seed)
     numbers: list[int] = []
     for family in families:
-        of = ranges[family]
+        of = _NUMBERS[family]
         numbers += (of.start + rng.choice(len(of), size=min(len(of), n // len(families)), replace=False)).tolist()
     return numbers

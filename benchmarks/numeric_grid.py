@@ -1,6 +1,7 @@
 """Extreme numbers: does every fit converge, warn with its gap, or refuse with a clear error?
 
     python benchmarks/numeric_grid.py --sample 20000 [--seed 0] [--families linear kernel classes] [--results FILE]
+    python benchmarks/numeric_grid.py --defaults          every cell of machines as they come: solver, kernel, intercept
     python benchmarks/numeric_grid.py --cell 12345        what becomes of one cell
 
 Cells (grid_cells.py) are trained in child processes, many in each, so that one that crashes or takes longer than
@@ -33,7 +34,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from grid_cells import N_CELLS, Cell, cell, sampled
+from grid_cells import N_CELLS, Cell, cell, of_defaults, sampled
 from recomputed import kernel_matrix, kernel_objectives, linear_objectives, long_doubles
 from sklearn.exceptions import ConvergenceWarning
 
@@ -172,6 +173,7 @@ def main() -> None:
     """The table, the refusals by what they say, and every cell that ended otherwise."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sample", type=int, default=3000, help=f"cells, of {N_CELLS} (default: 3000)")
+    parser.add_argument("--defaults", action="store_true", help="all cells of machines as they come, on dense rows")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--families", nargs="+", choices=("linear", "kernel", "classes"), default=["linear", "kernel"])
     parser.add_argument("--seconds", type=float, default=60.0, help="that a cell may take (default: 60)")
@@ -182,7 +184,8 @@ def main() -> None:
         print(cell(args.cell), *ended(cell(args.cell)), sep="\n")
         return
     found = known(args.results)
-    numbers = sampled(args.sample, args.seed, tuple(args.families))
+    families = tuple(args.families)
+    numbers = of_defaults(families) if args.defaults else sampled(args.sample, args.seed, families)
     left = [number for number in numbers if number not in found]
     with open(args.results or os.devnull, "a") as file:
         for number, kind, word in endings(left, args.seconds):

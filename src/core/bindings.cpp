@@ -189,6 +189,13 @@ template <class T> bool taken(nb::handle value, mm::State::Values &out) {
   out = copied(array);
   return true;
 }
+// nanobind keeps a table of the objects that it gave out, and ends the program when memory for a larger one cannot be had.
+// The table never shrinks: it is made large enough while nothing is at stake yet.
+void make_room_for_objects() {
+  std::vector<nb::object> objects(1024);
+  for (nb::object &object : objects) object = nb::cast(PyRows{});
+}
+
 } // namespace
 
 mm::State state_from(nb::dict given) {
@@ -613,4 +620,5 @@ NB_MODULE(_core, m) {
           "Work for about a budget of multiply-adds. Returns why it stopped, and a record a finished pass.");
   define_primal_methods(m);
   define_sparse_weights(m);
+  make_room_for_objects();
 }

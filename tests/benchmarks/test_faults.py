@@ -55,6 +55,6 @@ def test_many_threads_at_once():
 @pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
 def test_memory_that_cannot_be_had():
     lines = run(
-        "allocations.py", "--most", 8, "--only", "2 threads", "kernel", "kernel one_vs_one", "svmlight"
+        "allocations.py", "--most", 8, "--only", "2 threads", "kernel", "kernel one_vs_one", "cutting_plane", "svmlight"
     ).splitlines()
     assert lines[-1].endswith(" failing requests, 0 wrong") and int(lines[-1].split()[0]) >= 25

@@ -1,6 +1,7 @@
 """The numeric grid and the certificates in fractions: samples of what benchmarks/ runs at length."""
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,23 @@ def test_every_number_is_a_cell_of_its_own():
     numbers = [0, grid_cells.N_LINEAR - 1, grid_cells.N_LINEAR, grid_cells.N_CELLS - 1]
     assert len({str(grid_cells.cell(number)) for number in numbers}) == 4
     assert [grid_cells.cell(number).family for number in numbers] == ["linear", "linear", "kernel", "classes"]
+
+
+def test_cells_of_defaults_are_every_formulation_loss_scale_and_C_once():
+    cells = [grid_cells.cell(number) for number in grid_cells.of_defaults(("linear", "kernel", "classes"))]
+    assert len({str(one) for one in cells}) == len(cells)
+    small = len(grid_cells.DATA) * len(grid_cells.SCALES) * len(grid_cells.CS)
+    formulations, losses = len(grid_cells.FORMULATIONS), len(grid_cells.LOSSES)
+    by_family = Counter(one.family for one in cells)
+    assert by_family["linear"] == formulations * losses * small
+    assert by_family["kernel"] == formulations * small
+    assert by_family["classes"] == formulations * losses * 4 * 3
+    for one in cells:
+        given = one.parameters
+        assert given["solver"] == ("block" if one.family == "kernel" else "auto")
+        assert given.get("kernel", "rbf") == "rbf" and given.get("gamma", "scale") == "scale"
+        assert given.get("fit_intercept", True)
+        assert one.classes or one.container == "dense"
 
 
 def test_a_child_that_takes_too_long_is_replaced():
