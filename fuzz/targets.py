@@ -30,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 
 from multimargin import KernelSVM, LinearSVM
 from multimargin.commands.main import main
-from multimargin.data.block_files import BlocksError, checksum_of
+from multimargin.data.block_files import BlocksError, manifest_of
 from multimargin.data.blocks import open_blocks, write_blocks
 from multimargin.data.container import read_container, write_container
 from multimargin.data.svmlight import SvmlightFormatError, read_svmlight, write_svmlight
@@ -236,7 +236,7 @@ class Blocks(Target):
                 body = changed_json(body, rng)
             if rng.random() < 0.8:  # and the store says so
                 body["blocks"][0]["bytes"], body["blocks"][0]["checksum"] = len(block), zlib.crc32(block)
-            manifest = json.dumps({"checksum": checksum_of(body), "store": body}).encode()
+            manifest = manifest_of(body)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
             return changed_bytes(data, rng, others)
         if rng.random() < 0.1:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from multimargin import write_svmlight
 from multimargin.data import block_writing
-from multimargin.data.block_files import checksum_of
+from multimargin.data.block_files import manifest_of
 from multimargin.data.blocks import BlocksError, open_blocks, write_blocks
 
 RNG = np.random.default_rng(0)
@@ -193,9 +193,18 @@ def test_a_manifest_is_not_trusted(tmp_path, change, words):
     store = write_blocks(tmp_path / "s", [(X, Y)])
     manifest = store.path / "manifest.json"
     body = json.loads(manifest.read_bytes())["store"] | change
-    manifest.write_text(json.dumps({"checksum": checksum_of(body), "store": body}))
+    manifest.write_bytes(manifest_of(body))
     with pytest.raises(BlocksError, match=words):
         list(open_blocks(store.path))
+
+
+def test_a_manifest_is_as_it_was_written(tmp_path):
+    """Even where JSON does not care."""
+    store = write_blocks(tmp_path / "s", [(X, Y)])
+    manifest = store.path / "manifest.json"
+    manifest.write_bytes(manifest.read_bytes().replace(b", ", b",\t"))
+    with pytest.raises(BlocksError, match="checksum is wrong"):
+        open_blocks(store.path)
 
 
 @pytest.mark.parametrize("file", ["../outside", "", "a/b", 3])
@@ -204,7 +213,7 @@ def test_blocks_are_in_their_folder(tmp_path, file):
     manifest = store.path / "manifest.json"
     body = json.loads(manifest.read_bytes())["store"]
     body["blocks"][0]["file"] = file
-    manifest.write_text(json.dumps({"checksum": checksum_of(body), "store": body}))
+    manifest.write_bytes(manifest_of(body))
     with pytest.raises(BlocksError, match="not the name of a file"):
         open_blocks(store.path)
 

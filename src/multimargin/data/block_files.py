@@ -177,9 +177,10 @@ def _check_values(path: Path, layout: Layout, found: dict[str, Any], labels: Any
         raise BlocksError(f"{path}: weights must be finite and not negative")
 
 
-def checksum_of(manifest: dict[str, Any]) -> int:
-    """Of what a manifest says."""
-    return zlib.crc32(json.dumps(manifest, sort_keys=True).encode())
+def manifest_of(store: dict[str, Any]) -> bytes:
+    """The bytes of the only manifest that says this, with their checksum."""
+    checksum = zlib.crc32(json.dumps(store, sort_keys=True).encode())
+    return json.dumps({"checksum": checksum, "store": store}).encode()
 
 
 def check_entry(name: str, layout: Layout, entry: Entry) -> None:

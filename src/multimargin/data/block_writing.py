@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from multimargin.data.atomic import failed_write, sync_folder, write_atomically
-from multimargin.data.block_files import VERSION, Entry, Layout, checksum_of, write_block
+from multimargin.data.block_files import VERSION, Entry, Layout, manifest_of, write_block
 from multimargin.data.chunks import Chunk, Source, source_of
 from multimargin.data.folder_lock import locked_folder
 from multimargin.data.svmlight_stream import IndexZero
@@ -313,8 +313,7 @@ class _State:
         body = self._described() | ({"zero_based": True} if zero_based else {})
         if text_labels:
             body["labels"], body["label_kind"] = _as_integers(body["labels"], self.label_kind)
-        manifest = {"checksum": checksum_of(body), "store": body}
-        write_atomically(self.folder / MANIFEST, [json.dumps(manifest).encode()])
+        write_atomically(self.folder / MANIFEST, [manifest_of(body)])
         sync_folder(self.folder)
 
 

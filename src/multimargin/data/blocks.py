@@ -20,7 +20,7 @@ from multimargin.data.block_files import (
     Entry,
     Layout,
     check_entry,
-    checksum_of,
+    manifest_of,
     read_block,
     unpacked_bytes,
 )
@@ -151,11 +151,11 @@ def _read_manifest(path: Path) -> tuple[Layout, list[Entry], np.ndarray, np.ndar
     except FileNotFoundError:
         raise BlocksError(f"{path}: is no store of blocks: it has no {MANIFEST} (write_blocks writes one)") from None
     try:
-        outer = json.loads(text)
-        checksum, body = outer["checksum"], outer["store"]
+        body = json.loads(text)["store"]
+        as_written = isinstance(body, dict) and text == manifest_of(body)
     except (ValueError, TypeError, KeyError, RecursionError):
         raise BlocksError(f"{name}: is no manifest of a store of blocks, or a damaged one") from None
-    if not isinstance(body, dict) or checksum != checksum_of(body):
+    if not as_written:
         raise BlocksError(f"{name}: its checksum is wrong: it was changed; copy the store anew, or write it again")
     if body.get("version") != VERSION:
         raise BlocksError(f"{name}: is of version {body.get('version')!r}; this program reads version {VERSION}")
