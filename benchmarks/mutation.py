@@ -3,6 +3,7 @@
     pip install coverage
     python benchmarks/mutation.py lines                          # once: which lines each test runs
     python benchmarks/mutation.py python --count 300 --seed 1    # a random sample of the mutants of the Python layers
+    python benchmarks/mutation.py again --seed 1 --budget 60     # what survived, with all tests of their lines
     python benchmarks/mutation.py steps --count 100 --seed 1     # and of the steps; needs a compiler, cmake and ninja
     python benchmarks/mutation.py report --seed 1                # a table, and what survived
 
@@ -70,7 +71,7 @@ class Covering:
                     runs = range(len(tests)) if numbers == [-1] else numbers
                     self.lines[path][int(line)] |= {tests[i] for i in runs} - unasked
 
-    def tests(self, mutant: Mutant, budget: float) -> list[str]:
+    def tests(self, mutant: Mutant, budget: float, all_files: bool) -> list[str]:
         """Tests that run the mutant's line, the likely and quick ones first."""
         of_file = self.lines[mutant.path]
         # A line inside a statement may have no instruction of its own: then those of the line above count.
@@ -86,10 +87,10 @@ class Covering:
         )
         # Quick ones of all kinds before the slow ones of its own layer.
         for test in sorted(order, key=lambda t: self.seconds[t] > 1):
-            if chosen and (total + self.seconds[test] > budget or len(chosen) == MOST_TESTS):
+            if chosen and (total + self.seconds[test] > budget or (len(chosen) == MOST_TESTS and not all_files)):
                 break
             files.add(test.split("::")[0])
-            if len(files) > MOST_FILES:
+            if len(files) > MOST_FILES and not all_files:
                 files.remove(test.split("::")[0])
                 continue
             chosen.append(test)
@@ -170,20 +171,27 @@ def lines(args: argparse.Namespace) -> None:
 
 
 def python(args: argparse.Namespace) -> None:
+    """A sample; or, ``again``, those that survived before."""
     from mutation_runs import in_child, prepare, run_tests
+
+    again = args.command == "again"
 
     copy = make_copy(args.work, "python-copy")
     package = copy / "multimargin"
     covering = Covering(args.work / "lines")
     mutants = all_python_mutants(package, args.layers)
     results = Results(args.work / "python.jsonl")
-    known, skipped = {(r["name"], r["seed"]) for r in results.found}, equivalents()
-    sample = draw(mutants, args.count, args.seed, lambda m: is_python(m.apply((package / m.path).read_bytes())))
-    print(f"{len(mutants)} mutants, a sample of {args.count}", flush=True)
+    skipped = equivalents()
+    killed_before = {r["name"]: r["killed"] for r in results.found if r["seed"] == args.seed}  # the last word
+    if again:
+        sample = [m for m in mutants if not killed_before.get(m.name, True) and m.name not in skipped]
+        print(f"{len(sample)} that survived", flush=True)
+    else:
+        valid = lambda m: is_python(m.apply((package / m.path).read_bytes()))  # noqa: E731
+        sample = [m for m in draw(mutants, args.count, args.seed, valid) if m.name not in killed_before]
+        print(f"{len(mutants)} mutants, a sample of {args.count}, {len(sample)} of it left", flush=True)
     prepare(copy, ROOT)
     for number, mutant in enumerate(sample, 1):
-        if (mutant.name, args.seed) in known:
-            continue
         if mutant.name in skipped:
             results.add(
                 name=mutant.name, layer=mutant.path.split("/")[0], seed=args.seed, line=mutant.line, killed=False
@@ -191,7 +199,7 @@ def python(args: argparse.Namespace) -> None:
             continue
         file = package / mutant.path
         source, as_it_was = file.read_bytes(), file.stat().st_mtime
-        tests = covering.tests(mutant, args.budget)
+        tests = covering.tests(mutant, args.budget, all_files=again)
         seconds = 10 + 4 * sum(covering.seconds[test] for test in tests)
         began = time.process_time()
         try:
@@ -261,7 +269,7 @@ def report(args: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("lines", "python", "steps", "report"))
+    parser.add_argument("command", choices=("lines", "python", "again", "steps", "report"))
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "mutation")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=300)
@@ -279,7 +287,7 @@ def main() -> None:
     args = parser.parse_args()
     args.work = args.work.resolve()
     args.work.mkdir(parents=True, exist_ok=True)
-    {"lines": lines, "python": python, "steps": steps, "report": report}[args.command](args)
+    {"lines": lines, "python": python, "again": python, "steps": steps, "report": report}[args.command](args)
 
 
 if __name__ == "__main__":

@@ -74,3 +74,21 @@ def test_the_objective_is_liblinears(run, folder, digits, kind, formulation):
 
 def test_weights_after_two_dashes_are_names():
     assert with_weights_in_words(["train", "--", "-w1", "2"]) == ["train", "--", "-w1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "who"),
+    [
+        (0, "LogisticRegression"),
+        (5, "penalty='l1'"),
+        (6, "penalty='l1'"),
+        (7, "LogisticRegression"),
+        (11, "LinearSVR"),
+        (12, "LinearSVR"),
+        (13, "LinearSVR"),
+        (21, "OneClassSVM"),
+    ],
+)
+def test_what_is_not_here_is_refused_with_who_does_it(run, folder, kind, who):
+    refused = run("train", folder / "digits.npz", "m", "-s", kind)
+    assert refused.code == 2 and who in refused.err

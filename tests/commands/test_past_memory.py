@@ -5,6 +5,8 @@ import pytest
 from sklearn.datasets import load_iris
 
 from multimargin import LinearSVM, load, read_svmlight, write_svmlight
+from multimargin.commands.main import build_parser
+from multimargin.commands.past_memory import is_past_memory
 from multimargin.data.blocks import open_blocks
 
 
@@ -65,3 +67,15 @@ def test_damaged_blocks_are_named(run, text, tmp_path):
     assert found.code == 1 and "block-000000: has 1 bytes" in found.err
     again = run("convert", text, blocks)
     assert again.code == 1 and "is there already" in again.err
+
+
+@pytest.mark.parametrize(
+    ("suffix", "memory_mb", "past"),
+    [(".txt", 1.9, True), (".txt", 2.1, False), (".txt.gz", 9.5, True), (".txt.xz", 10.5, False), (".npz", 0.1, False)],
+)
+def test_text_is_past_memory_when_its_rows_may_be(tmp_path, suffix, memory_mb, past):
+    """A byte of text is up to two in memory, one of compressed text up to ten."""
+    path = tmp_path / f"data{suffix}"
+    path.write_bytes(bytes(2**20))
+    args = build_parser().parse_args(["train", str(path), "m", "--memory-mb", str(memory_mb)])
+    assert is_past_memory(args) is past

@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multimargin import write_svmlight
-from multimargin.data import block_writing
+from multimargin.data import block_writing, svmlight_stream
 from multimargin.data.block_files import manifest_of
 from multimargin.data.blocks import BlocksError, open_blocks, write_blocks
+from multimargin.data.svmlight import SvmlightFormatError
 
 RNG = np.random.default_rng(0)
 X = sp.random_array((700, 40), density=0.2, format="csr", rng=RNG)
@@ -87,6 +88,27 @@ def test_text_is_streamed(tmp_path, suffix, zero_based):
     assert_same(store, X, Y)
     both = write_blocks(tmp_path / "two", [path, path], n_features=41, zero_based=zero_based)
     assert_same(both, sp.vstack([wide, wide]), np.concatenate([Y, Y]))
+
+
+def test_a_byte_order_mark_is_left_out_once(tmp_path, monkeypatch):
+    """At the beginning, and not where a later piece of a long line happens to begin with those bytes."""
+    path = tmp_path / "data.txt"
+    path.write_bytes(b"\xef\xbb\xbf1 1:2\n2 1:3\n")
+    store = write_blocks(tmp_path / "s", path)
+    assert (store.n_rows, store.classes.tolist()) == (2, [1, 2])
+    monkeypatch.setattr(svmlight_stream, "stream_bytes", lambda path, byte: iter([b"1 1:2 ", b"\xef\xbb\xbf2:3\n"]))
+    with pytest.raises(SvmlightFormatError, match="line 1"):
+        write_blocks(tmp_path / "t", path)
+
+
+@pytest.mark.parametrize(("digits", "kind"), [(17, "i"), (18, "U")])
+def test_labels_of_text_are_integers_while_they_are_exact(tmp_path, digits, kind):
+    pytest.importorskip("pandas")
+    labels = ["1" * digits, "-" + "2" * 10, "3"]
+    (tmp_path / "t.csv").write_text("a,label\n" + "".join(f"1,{label}\n" for label in labels))
+    store = write_blocks(tmp_path / "s", tmp_path / "t.csv", label="label")
+    assert store.classes.dtype.kind == kind
+    assert sorted(map(str, store.classes)) == sorted(labels)
 
 
 def test_index_zero_may_come_late(tmp_path):
@@ -216,6 +238,21 @@ def test_blocks_are_in_their_folder(tmp_path, file):
     manifest.write_bytes(manifest_of(body))
     with pytest.raises(BlocksError, match="not the name of a file"):
         open_blocks(store.path)
+
+
+def test_sizes_of_files_are_checked_when_a_store_is_opened(tmp_path):
+    store = write_blocks(tmp_path / "s", [(X, Y)])
+    file = store.path / store.entries[0].file
+    os.truncate(file, store.entries[0].bytes - 1)
+    with pytest.raises(BlocksError, match=f"should have {store.entries[0].bytes}: it was cut short or changed"):
+        open_blocks(store.path)
+
+
+def test_a_chunk_that_is_not_finite_names_the_place(tmp_path):
+    bad = np.ones((3, 2))
+    bad[0, 0] = np.nan
+    with pytest.raises(ValueError, match=r"row 0\b.*(column|feature) 0\b"):
+        write_blocks(tmp_path / "s", [(bad, [0, 1, 2])])
 
 
 def test_what_is_no_store(tmp_path):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from multimargin.data import svmlight
-from multimargin.data.svmlight import SvmlightFormatError, read_svmlight
+from multimargin.data.svmlight import SvmlightFormatError, read_svmlight, read_svmlight_rows
 from tests.data.texts import DTYPES, assert_same, fast, random_matrix, read
 
 # The arrays of scikit-learn
@@ -401,3 +401,9 @@ def test_ctrl_c(tmp_path, n_jobs):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "interrupted 0\n"
+
+
+def test_query_ids_are_given_only_when_asked_for():
+    text = b"1 qid:7 1:2\n2 qid:8 1:3\n"
+    assert len(read_svmlight_rows(io.BytesIO(text))) == len(read_svmlight(io.BytesIO(text))) == 2
+    assert read_svmlight_rows(io.BytesIO(text), query_id=True)[2].tolist() == [7, 8]

@@ -12,6 +12,7 @@ import threading
 import pytest
 from sklearn.datasets import load_svmlight_file
 
+from multimargin.data.file_bytes import CompressionError, compressed, stream_bytes
 from multimargin.data.svmlight import SvmlightFormatError, read_svmlight
 from tests.data.texts import assert_same, read
 
@@ -122,3 +123,16 @@ def test_a_file_may_be_deleted_while_its_arrays_live(tmp_path):
     X, y = read_svmlight(path)
     path.unlink()
     assert_same((X, y), read(CONTENT))
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
+def test_streams_of_broken_compressed_files(tmp_path, suffix):
+    """Are called so, and the disk's own errors are not."""
+    path = tmp_path / f"a.txt{suffix}"
+    path.write_bytes(b"".join(compressed([b"1 1:2\n" * 1000], path)))
+    assert b"".join(stream_bytes(path, 0)) == b"1 1:2\n" * 1000
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(CompressionError, match=r"a\.txt.*broken"):
+        list(stream_bytes(path, 0))
+    with pytest.raises(IsADirectoryError):
+        list(stream_bytes(tmp_path, 0))

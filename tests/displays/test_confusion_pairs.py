@@ -70,6 +70,13 @@ def test_nothing_confused():
     display.figure_.canvas.draw()
 
 
+def test_the_picture_ends_where_the_pairs_do():
+    display = ConfusionPairsDisplay.from_predictions([0, 1, 2, 0], [1, 0, 1, 2], n_pairs=1)
+    assert len(display.pairs) == 1
+    bottom, top = display.ax_.get_ylim()
+    assert -1 < top < -0.33 and 0.33 < bottom < 1  # a bar is 0.66 high
+
+
 def test_bad_input_is_refused():
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         ConfusionPairsDisplay.from_predictions([0, 1], [0])

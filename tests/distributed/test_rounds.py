@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from multimargin import LinearSVM
 from multimargin.distributed import fitting
+from multimargin.distributed import rank as rank_module
 from multimargin.distributed import rounds as rounds_of_ranks
 from multimargin.distributed.collective import Alone, Listener, PeerLost, connect
 from multimargin.distributed.fitting import fit_shared
@@ -538,3 +539,19 @@ def test_dense_rows_to_the_default_tolerance(ranks):
     assert len(model.history_) < 400
     local = LinearSVM(tol=1e-5).fit(X, y)
     assert local.dual_objective_ * (1 - 1e-9) <= model.primal_objective_ <= local.primal_objective_ * 1.001
+
+
+def test_rounds_of_a_call_end_with_their_epochs(monkeypatch):
+    """However many of them a call may have."""
+    X, y = digits(200)
+    ranks = shared(X, y, [0, 90, 200], job(tol=1e-9))
+    monkeypatch.setattr(rank_module, "BUDGET", 1e12)
+
+    def work(number, collective):
+        ranks[number].join(collective)
+        assert ranks[number]._rounds_a_call > 3
+        records = ranks[number].advance(2.5).records
+        return sum(record.active_rows for record in records) / 200
+
+    for epochs in together(2, work):
+        assert 2.5 <= epochs < 6

@@ -791,3 +791,22 @@ def test_doubt_is_about_the_last_training(iris):
     model = LinearSVM().fit(X, y).partial_fit(X[:5], y[:5])
     with pytest.raises(NotFittedError, match="neither partial_fit nor a fit on a store of blocks keeps them"):
         model.label_doubt()
+
+
+def test_columns_that_do_not_follow_each_other(iris):
+    """Of Fortran's order and of steps, down to two of them."""
+    X, y = iris
+    for columns in (1, 2, 4):
+        plain = LinearSVM().fit(X[:, :columns].copy(), y)
+        for same in (np.asfortranarray(X[:, :columns]), np.repeat(X[:, :columns], 2, axis=1)[:, ::2]):
+            np.testing.assert_array_equal(LinearSVM().fit(same, y).coef_, plain.coef_)
+            np.testing.assert_array_equal(plain.decision_function(same), plain.decision_function(X[:, :columns].copy()))
+
+
+def test_balanced_weights_of_a_class_without_weight(iris):
+    X, y = iris
+    weight = (y != 1).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = LinearSVM(class_weight="balanced").fit(X, y, sample_weight=weight)
+    assert np.isfinite(model.coef_).all() and model.converged_

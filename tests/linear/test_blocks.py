@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -222,6 +223,48 @@ def test_no_certificate_cuts_a_tour_short(store, monkeypatch):
     model = LinearSVM(solver="sdm", shrinking=False, tol=TOL).fit(store)
     assert model.converged_
     np.testing.assert_array_equal(model.history_["active_rows"], 150)
+
+
+def test_every_tour_has_each_block_once_and_begins_with_another_than_the_last(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    stored = write_blocks(tmp_path / "s", [(X[i : i + 50], y[i : i + 50]) for i in (0, 50, 100)], block_mb=0.002)
+    problem = formulation("crammer_singer", "hinge", 3)
+    examples = StoredExamples(
+        StoredProblem(stored, 1.0, np.ones(3)), problem, tmp_path, read_ahead=False, accelerated=False
+    )
+    blocks, _ = examples.schedule(problem, lists=True, seed=0)
+    assert 2 < len(blocks) < 6
+    try:
+        tours = []
+        for _ in range(30):
+            blocks.begin_tour()
+            tours.append([])
+            while (loaded := blocks.next_of_tour()) is not None:
+                tours[-1].append(loaded.number)
+                blocks.put_back()
+    finally:
+        blocks.close()
+    assert all(sorted(tour) == list(range(len(blocks))) for tour in tours)
+    assert all(after[0] != before[-1] for before, after in pairwise(tours))
+    assert len({tuple(tour) for tour in tours}) > 3  # in a new order each time
+
+
+def test_a_disk_that_fills_up_leaves_the_last_certified_model(store, monkeypatch):
+    kept, left = np.savez, 100 * len(store)
+
+    def fills_up(*args, **kwargs):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise OSError(28, "No space left on device")
+        kept(*args, **kwargs)
+
+    monkeypatch.setattr(streamed.np, "savez", fills_up)
+    with pytest.warns(ConvergenceWarning, match="No space left on device"):
+        model = LinearSVM(solver="sdm", tol=1e-12).fit(store)
+    assert not model.converged_ and 1 < model.n_iter_ < 1000
+    (problem,) = problems_of("crammer_singer", False, with_intercept(IRIS), LABELS, np.ones(150))
+    assert model.primal_objective_ == pytest.approx(primal_objective(problem, weights_of(model)), rel=1e-9)
 
 
 def test_a_tour_that_was_cut_short_meets_no_tolerance(store, tmp_path):

@@ -200,3 +200,14 @@ def test_files_that_are_wrong(tmp_path, before, after, what):
     path.write_text(GOOD.replace(before, after), encoding="utf-8")
     with pytest.raises(ModelFormatError, match=f"model: {what}"):
         read_liblinear(path)
+
+
+def test_two_classes_of_crammer_singer_have_a_column_each(tmp_path):
+    model = LinearSVM(C=0.1).fit(X[Y < 2], Y[Y < 2])
+    write_liblinear(model, tmp_path / "m")
+    lines = (tmp_path / "m").read_text().splitlines()
+    weights = np.array([line.split() for line in lines[lines.index("w") + 1 :]], dtype=float)
+    assert weights.shape[1] == 2
+    np.testing.assert_array_equal(weights[:, 0], -weights[:, 1])
+    wanted = np.append(model.coef_[0], model.intercept_[0] / model.intercept_scaling)
+    np.testing.assert_allclose(weights[:, 0] - weights[:, 1], wanted)

@@ -66,7 +66,7 @@ def _whole_lines(path: str | os.PathLike, start: Place) -> Iterator[tuple[bytes,
     rest = b""
     try:
         for piece in stream_bytes(path, byte):
-            if byte == 0 and piece.startswith(BYTE_ORDER_MARK):
+            if byte == 0 and not rest and piece.startswith(BYTE_ORDER_MARK):
                 piece, byte = piece[3:], 3
             text = rest + piece
             end = text.rfind(b"\n") + 1
