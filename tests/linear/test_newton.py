@@ -106,7 +106,16 @@ def test_the_newton_system_is_solved_exactly_or_damped():
     H, b = root @ root.T + np.eye(6), rng.normal(size=6)
     np.testing.assert_allclose(_solve(H, b), np.linalg.solve(H, b), rtol=1e-9)
     # Singular: Cholesky refuses it. Damped a little it is solved where it can be.
-    flat, b = np.diag([1.0, 4.0, 0.0]), np.array([3.0, 2.0, 0.0])
-    np.testing.assert_allclose(_solve(flat, b), [3.0, 0.5, 0.0], rtol=1e-9)
+    flat, b_flat = np.diag([1.0, 4.0, 0.0]), np.array([3.0, 2.0, 0.0])
+    np.testing.assert_allclose(_solve(flat, b_flat), [3.0, 0.5, 0.0], rtol=1e-9)
+    # Whatever its scale, and the same bits at all of them.
+    for scale in (2.0**-900, 2.0**900):
+        np.testing.assert_array_equal(_solve(scale * H, b), _solve(H, b) / scale)
+        np.testing.assert_array_equal(_solve(scale * flat, b_flat), _solve(flat, b_flat) / scale)
+    # A diagonal whose sum is no number, one below zero, and entries far off it end, too, with numbers.
+    large = np.diag([1.5e308, 1.5e308])
+    np.testing.assert_allclose(_solve(large, np.full(2, 1.5e308)), 1.0)
+    for odd in (-np.eye(3), np.full((3, 3), 1.5e308) - large[0, 0] * np.eye(3), np.zeros((3, 3))):
+        assert np.isfinite(_solve(odd, np.ones(3))).all()
     for broken in (np.nan, np.inf, -np.inf):
         np.testing.assert_array_equal(_solve(np.diag([1.0, broken]), np.ones(2)), np.zeros(2))

@@ -217,12 +217,18 @@ def _dense(examples: Examples) -> np.ndarray:
 
 def _solve(H: np.ndarray, b: np.ndarray) -> np.ndarray:
     """H^-1 b for a positive definite H, damped until Cholesky takes it."""
-    if not np.isfinite(H).all():  # there is no step; and Cholesky may take NaN, or refuse it however damped
+    largest = float(np.abs(H).max(initial=0.0))
+    if not 1e-300 < largest < np.inf:  # there is no step; and Cholesky may take NaN, or refuse it however damped
         return np.zeros_like(b)
+    # By a power of four, so that square roots are scaled without rounding: entries are below 8 then, and a damping of
+    # 8 len(H), at the latest, makes the diagonal dominant.
+    scale = 4.0 ** (np.frexp(largest)[1] // 2 - 1)
+    H = H / scale
     damping = 0.0
-    while True:
+    while damping < 100 * len(H):
         try:
             factor = scipy.linalg.cho_factor(H + damping * np.eye(len(H)) if damping else H, check_finite=False)
-            return scipy.linalg.cho_solve(factor, b, check_finite=False)
+            return scipy.linalg.cho_solve(factor, b, check_finite=False) / scale
         except np.linalg.LinAlgError:
-            damping = max(10 * damping, 1e-14 * float(np.trace(H)) / len(H))
+            damping = 10 * damping or 1e-14 * max(float(np.trace(H)) / len(H), 1e-3)
+    return np.zeros_like(b)
