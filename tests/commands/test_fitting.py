@@ -14,6 +14,7 @@ from multimargin import KernelSVM, LinearSVM
 from multimargin.commands import search, terminal
 from multimargin.commands.fitting import fit
 from multimargin.commands.machines import describe
+from multimargin.commands.main import _say_warnings
 from multimargin.commands.model_files import save_or_rescue
 from multimargin.commands.signals import unhurried
 
@@ -98,3 +99,12 @@ def test_a_live_line_is_shorter_than_the_terminal(monkeypatch, capsys):
     shown.live = True
     shown.status("x" * 100, now=True)
     assert capsys.readouterr().err == "\r" + "x" * 39
+
+
+def test_warnings_for_authors_are_not_for_users_of_the_shell(capsys):
+    with warnings.catch_warnings():
+        _say_warnings(terminal.Terminal())
+        for kind in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
+            warnings.warn("not for you", kind, stacklevel=1)
+        warnings.warn("for you", UserWarning, stacklevel=1)
+    assert capsys.readouterr().err == "multimargin: warning: for you\n"

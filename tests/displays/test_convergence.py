@@ -11,6 +11,7 @@ from sklearn.datasets import load_digits
 
 from multimargin import KernelSVM, LinearSVM
 from multimargin.displays import ConvergenceDisplay
+from multimargin.displays.drawing import power_of_ten
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:400] / 16, y[:400]
@@ -96,3 +97,11 @@ def test_wrong_arguments_are_refused():
     online = LinearSVM().partial_fit(X, y, classes=np.unique(y))
     with pytest.raises(ValueError, match="has no history_ to draw"):
         ConvergenceDisplay.from_estimator(online)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(1.0, "1"), (0.001, "0.001"), (1000.0, "1000"), (1e-4, "10⁻⁴"), (1e12, "10¹²"), (2.0, ""), (300.0, "")],
+)
+def test_ticks_are_powers_of_ten(value, words):
+    assert power_of_ten(value) == words

@@ -8,6 +8,8 @@ from sklearn.metrics.pairwise import pairwise_kernels
 
 from multimargin import _core
 from multimargin.data.rows import as_rows
+from multimargin.kernel.functions import Kernel
+from multimargin.kernel.store import fits_float32
 
 PARAMETERS = {
     "linear": {},
@@ -191,3 +193,12 @@ def test_errors_of_a_foreign_kernel_come_through():
     store = _core.KernelStore.foreign(np.ones(N), fill, False, 0.0, np.array([0, N]), 100)
     with pytest.raises(RuntimeError, match="out of paper"):
         store.row(0, 0)
+
+
+@pytest.mark.parametrize(
+    ("scale", "bias", "fits"),
+    [(1.0, 1.0, True), (0.0, 1.0, True), (1e30, 1.0, False), (1e-30, 0.0, False), (1.0, 1e12, False)],
+)
+def test_what_float32_has_room_for(scale, bias, fits):
+    rows = scale * np.random.default_rng(0).normal(size=(20, 3))
+    assert fits_float32(Kernel("linear"), rows, bias, np.ones(20)) is fits

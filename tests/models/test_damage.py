@@ -492,3 +492,28 @@ def test_paths_that_are_wrong(tmp_path):
     changed(path, value("C", 0.5))
     with pytest.raises(ModelFormatError, match=r"C_=0\.5 is not among the values"):
         load(path)
+
+
+def test_arrays_are_aligned(tmp_path):
+    """So that they can be read where they lie."""
+    for length in range(1, 70):
+        save(LinearSVM().fit(X, np.array(["a" * length, *"bcdefghijk"])[Y]), path := tmp_path / "m")
+        header, _ = parts(path)
+        begin = 8 + int.from_bytes(path.read_bytes()[:8], "little")
+        assert begin % 64 == 0
+        for name in header.keys() - {"__metadata__"}:
+            item = int(header[name]["dtype"][1:]) // 8
+            assert (begin + header[name]["data_offsets"][0]) % item == 0
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("indices", "i8"), ("indptr", "i8"), ("data", "f2")])
+def test_parts_of_sparse_arrays_are_alike(tmp_path, name, dtype):
+    save(KernelSVM().fit(sp.csr_array(X), Y), path := tmp_path / "m")
+
+    def change(description, arrays):
+        key = f"vectors.{name}"
+        arrays[key] = arrays[key].astype(dtype)
+
+    changed(path, change)
+    with pytest.raises(ModelFormatError, match=r"int32 or int64 alike, data float32 or float64|must be of"):
+        load(path)

@@ -166,3 +166,8 @@ except ImportError as error:
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert done.stdout == 'write_onnx needs skl2onnx: pip install "multimargin[onnx]"\n', done.stderr
+
+
+def test_three_classes_of_dag(tmp_path):
+    with pytest.raises(ValueError, match="formulation='dag' cannot be written as ONNX"):
+        write_onnx(LinearSVM("dag").fit(X[Y < 3], Y[Y < 3]), tmp_path / "m.onnx")

@@ -524,3 +524,11 @@ def test_tables_that_are_wrong(tmp_path, change, what):
     changed(path, change)
     with pytest.raises(ModelFormatError, match=what):
         load(path)
+
+
+def test_a_vocabulary_of_other_things_than_words_is_refused(tmp_path):
+    model = make_pipeline(CountVectorizer(vocabulary={"red": 0, ("b",): 1}), LinearSVM())
+    model.fit(["red", "red red", "blue", "red"], [0, 1, 0, 1])
+    with pytest.raises(TypeError, match="the vocabulary of CountVectorizer must be of str"):
+        save(model, tmp_path / "m")
+    assert not list(tmp_path.iterdir())

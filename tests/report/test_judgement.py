@@ -7,6 +7,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_digits, load_iris
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, precision_recall_fscore_support
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from multimargin import KernelSVM, LinearSVM
 from multimargin.report.judgement import judge
@@ -104,3 +106,11 @@ def test_frames_keep_their_names_without_a_warning():
         judged = judge(model, frame, y)
         assert judged.on_training_rows
         assert len(judged.rivals[0]) == len(y)
+
+
+@pytest.mark.parametrize("steps", [(), (StandardScaler(),), (StandardScaler(), MinMaxScaler())])
+def test_pipelines_are_judged_on_what_their_machine_sees(steps):
+    model = make_pipeline(*steps, LinearSVM(C=0.01)).fit(X[:300], y[:300])
+    judged = judge(model, X[300:], y[300:])
+    assert judged.accuracy == model.score(X[300:], y[300:])
+    np.testing.assert_array_equal(judged.classes[judged.said], model.predict(X[300:]))
