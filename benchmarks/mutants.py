@@ -91,7 +91,7 @@ class Mutant:
     @property
     def name(self) -> str:
         again = f" | {self.which}" if self.which > 1 else ""
-        return f"{self.path} | {self.code} | {' '.join(self.before.split())} -> {self.after.strip()}{again}"
+        return f"{self.path} | {self.code} | {' '.join(self.before.split())} -> {self.after.strip()}{again}".rstrip()
 
     def apply(self, source: bytes) -> bytes:
         return source[: self.start] + self.after.encode() + source[self.stop :]

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
@@ -215,6 +216,8 @@ NB_MODULE(_core, m) {
   m.doc() = "The compiled core of multimargin.";
   define_kernel_machines(m);
   define_svmlight(m);
+  m.def("make_room_for_exceptions", [] { return std::uncaught_exceptions(); },
+        "Ask for the memory that the first exception of a thread needs; it ends the program where there is none.");
   m.def("instruction_sets", &mm::instruction_sets, "Instruction sets that this processor runs.");
   m.def("instruction_set", &mm::instruction_set, "The instruction set in use.");
   m.def("use_instruction_set", &mm::use_instruction_set, "name"_a, "Force one; False when it is not available.");

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from multimargin import load
 from multimargin.data.tables import labels_as
 
 NUMBERS = "x,z,y\n" + "0,1,1\n9,1,2\n" * 4
@@ -77,3 +78,14 @@ def test_valid_with_two_columns_of_text(run):
     write("t.csv", "a,b,y\n" + "red,up,1\nblue,down,2\n" * 5)
     done = run("train", "t.csv", "m", "--valid", "t.csv", *TRAIN, "--text", "b", "--text", "a")
     assert done.code == 0 and done.json["accuracy"] == 1
+
+
+@pytest.mark.parametrize("labels", [[np.nan, np.nan, 0, 1], [0.5, 0.7, 0, 1]])
+def test_labels_of_npz_are_classes(run, tmp_path, labels):
+    np.savez(tmp_path / "d.npz", X=np.eye(4), y=labels)
+    refused = run("train", tmp_path / "d.npz", tmp_path / "m")
+    assert refused.code == 1 and "row 1: the label is" in refused.err and "whole numbers" in refused.err
+    assert not (tmp_path / "m").exists()
+    np.savez(tmp_path / "d.npz", X=np.eye(4), y=[0.0, 1.0, 0.0, 1.0])
+    assert run("train", tmp_path / "d.npz", tmp_path / "m").code == 0
+    assert load(tmp_path / "m").classes_.tolist() == [0, 1]

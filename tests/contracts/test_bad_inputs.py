@@ -91,7 +91,13 @@ PARAMETERS = [
     (lambda: fit(max_iter=-1), ValueError, "max_iter", "at least 1, got -1", "10**9"),
     (lambda: fit(C="1"), TypeError, "C must be a number, got '1'"),
     (lambda: fit(C=1e-310), ValueError, "C must be at least 1e-300, got 1e-310"),
-    (lambda: fit(C=1e200), ValueError, "sum of C_i ||x_i||", "1e+150", "scale the features down, or lower C=1e+200"),
+    (
+        lambda: fit(C=1e200),
+        ValueError,
+        "sum of C_i ||x_i||",
+        "1e+150",
+        "product is 1e+200",
+    ),
     (lambda: fit(n_jobs=0), ValueError, "n_jobs must not be 0", "-1 all"),
     (lambda: fit(callbacks=print), TypeError, "callbacks must be a list"),
     (lambda: fit(solver_options={"step": 1}), ValueError, "solver_options", "'step'", "may have permutation"),
@@ -106,7 +112,7 @@ PARAMETERS = [
     (lambda: kernel(loss="squared_hinge"), ValueError, "loss='squared_hinge'", "LinearSVM does both"),
     (lambda: kernel(cache_mb=1e30), ValueError, "cache_mb", "at most", "got 1e+30"),
     (lambda: kernel(working_set=10**12), ValueError, "working_set", "at most 2147483647"),
-    (lambda: kernel(C=1e200), ValueError, "sum of C_i sqrt(K(x_i, x_i))", "lower C=1e+200"),
+    (lambda: kernel(C=1e200), ValueError, "sum of C_i sqrt(K(x_i, x_i))", "or lower C or the weights", "1e+200"),
     (lambda: kernel(kernel="precomputed"), ValueError, "'precomputed' needs a square X", "got 30 x 4"),
     (lambda: cv(cv=1), ValueError, "n_splits=2 or more, got n_splits=1"),
     (lambda: cv(cv=1000), ValueError, "n_splits=1000", "n_samples=30"),
@@ -263,7 +269,7 @@ OF_FILES = [
 # The command line: exit code and words
 COMMANDS = [
     ("train data.svm model --penalty l1", 2, "unrecognized arguments: --penalty l1"),
-    ("train data.svm model -c 1e200", 1, "sum of C_i ||x_i||", "lower C=1e+200"),
+    ("train data.svm model -c 1e200", 1, "sum of C_i ||x_i||", "or lower C or the weights", "1e+200"),
     ("train data.svm model -c 1e-310", 2, "C must be at least 1e-300"),
     ("train huge.svm model", 1, "squared norm of row 0 overflows: scale the features down"),
     ("train data.svm model --kernel RBF", 2, "invalid choice: 'RBF'"),

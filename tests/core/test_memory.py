@@ -15,6 +15,7 @@ CASES = {
     "dense duals": "block(lanes=10**8, pooled=False)",
     "lanes of a pooled block": "block(lanes=2 * 10**9, pooled=True)",
     "a linear machine": "LinearSVM(solver='sdm').fit(wide, y)",
+    "kernel machines in threads": "KernelSVM('one_vs_one', n_jobs=2, max_iter=3).fit(many, many_labels)",
     "one that is accelerated": "LinearSVM(solver='accelerated_sdm').fit(wide, y)",
 }
 CHILD = """
@@ -22,12 +23,14 @@ import resource, sys, warnings
 import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_iris
-from multimargin import LinearSVM, _core
+from multimargin import KernelSVM, LinearSVM, _core
 
 iris, labels = load_iris(return_X_y=True)
 before = LinearSVM().fit(iris, labels).coef_
 wide = sp.csr_array(([1.0, 2.0, 3.0], ([0, 1, 2], [0, 5, 10**8])), shape=(3, 10**8 + 1))
 y = [0, 1, 2]
+many, many_labels = np.random.default_rng(0).normal(size=(20000, 20)), np.arange(20000) % 10
+KernelSVM("one_vs_one", n_jobs=2).fit(many[:200], many_labels[:200])  # BLAS, threads and all
 big = _core.Weights(10**6, 24, False)  # 192 MB, and as much twice more if it accelerates
 
 def block(lanes, pooled):

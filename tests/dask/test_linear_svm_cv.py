@@ -99,11 +99,11 @@ def test_a_worker_that_is_lost_on_the_way_is_replaced(client, monkeypatch):
     calm = LinearSVMCV(Cs=CS, cv=2, tol=1e-3).fit(rows, labels)
     change, lost = Group.change, []
 
-    def killing(self, job, scale):
+    def killing(self, job):
         if not lost:
             lost.append(client.submit(os.getpid, workers=[self.addresses[-1]], pure=False).result())
             os.kill(lost[0], signal.SIGKILL)
-        change(self, job, scale)
+        change(self, job)
 
     monkeypatch.setattr(Group, "change", killing)
     model = LinearSVMCV(Cs=CS, cv=2, tol=1e-3).fit(rows, labels)
@@ -150,3 +150,12 @@ def test_fits_that_fall_short_are_counted(client):
     ):
         LinearSVMCV(Cs=[10.0], cv=2, tol=1e-6, max_iter=1).fit(rows, labels)
     assert set(client.run(lambda: len(worker._ranks)).values()) == {0}  # none is left behind on a worker
+
+
+def test_a_path_takes_fewer_epochs_than_cold_starts(client):
+    X, y = digits(600)
+    rows, labels = da.from_array(X, chunks=(300, 64)), da.from_array(y, chunks=300)
+    Cs = [0.05, 0.1, 0.2, 0.4]
+    warm = LinearSVMCV(Cs=Cs, cv=2, tol=1e-2).fit(rows, labels)
+    cold = [LinearSVMCV(Cs=[C], cv=2, tol=1e-2).fit(rows, labels).epochs_.sum() for C in Cs]
+    assert warm.epochs_.sum() < 0.95 * sum(cold)

@@ -103,6 +103,7 @@ def test_every_parameter_has_a_wrong_value_here():
         {"loss": "hinge"},
     ],
 )
+@pytest.mark.filterwarnings("ignore:KernelSVM converged, but its gap proves nothing")
 def test_right_value_is_taken(right):
     assert KernelSVM(**right).fit(X, y).converged_
 

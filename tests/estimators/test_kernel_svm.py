@@ -255,6 +255,7 @@ def objective_of_svc(svc, K):
     return np.abs(signed).sum() - 0.5 * signed @ K @ signed
 
 
+@pytest.mark.filterwarnings("ignore:KernelSVM converged, but its gap proves nothing")
 @free_bias
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
@@ -1143,3 +1144,14 @@ def test_doubt_is_refused_where_duals_are_no_distribution(iris, formulation):
     model = KernelSVM(formulation).fit(*iris)
     with pytest.raises(ValueError, match=f"crammer_singer.*weston_watkins.*not '{formulation}'"):
         model.label_doubt()
+
+
+@every_formulation
+def test_a_gap_that_proves_nothing_is_told(formulation):
+    """Where no dual wants to move any more, but the matrix is no kernel."""
+    X, y = blobs(3)
+    noise = np.random.default_rng(0).normal(size=(len(X), len(X)))
+    with pytest.warns(ConvergenceWarning, match=r"not positive semidefinite"):
+        KernelSVM(formulation, "precomputed").fit(noise + noise.T, y)
+    # Rounding to float32 is no reason.
+    assert KernelSVM(formulation, "precomputed").fit(rbf_kernel(X, gamma=0.1).astype(np.float32), y).converged_

@@ -1,5 +1,6 @@
 """LinearSVMCV: the same choice as a grid search over LinearSVM, for less work."""
 
+import signal
 import threading
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
 from sklearn.preprocessing import StandardScaler
@@ -206,3 +207,71 @@ def test_bad_data(iris):
         LinearSVMCV().fit(X, X[:, 0])
     with pytest.raises(ValueError, match="must not be negative"):
         LinearSVMCV().fit(X, y, sample_weight=-np.ones(len(y)))
+
+
+def not_a_number_above(limit):
+    return lambda model, X, y: np.nan if limit < model.C else 0.3
+
+
+def test_scores_that_are_no_numbers_are_not_the_best(iris):
+    with pytest.warns(UserWarning, match=r"scores of C = \[1.0, 10.0\] are NaN"):
+        model = LinearSVMCV(Cs=[0.1, 0.5, 1.0, 10.0], scoring=not_a_number_above(0.7), tol=0.1).fit(*iris)
+    assert (model.C_, model.best_score_) == (0.1, 0.3)
+    with pytest.raises(ValueError, match="gives NaN for every C"):
+        LinearSVMCV(Cs=[1.0, 10.0], scoring=not_a_number_above(0.7), tol=0.1).fit(*iris)
+
+
+def test_a_fit_that_is_refused_leaves_the_model_as_it_was(iris):
+    X, y = iris
+    model = LinearSVMCV(Cs=[0.1, 1.0], tol=0.01).fit(X, y)
+    before, wanted = dict(vars(model)), model.predict(X)
+
+    def fails(record):
+        raise RuntimeError("enough")
+
+    for options, error in (
+        ({"cv": 1000}, ValueError),
+        ({"cv": 5, "Cs": [5.0, 6.0], "callbacks": [fails]}, RuntimeError),
+    ):
+        with pytest.raises(error):
+            model.set_params(**options).fit(X[:, :2], y)
+        assert before["C_"] == model.C_ and model.primal_objective_ == before["primal_objective_"]
+        np.testing.assert_array_equal(model.predict(X), wanted)
+    for options, error in (({"cv": 1000}, ValueError), ({"callbacks": [fails]}, RuntimeError)):
+        new = LinearSVMCV(Cs=[0.1, 1.0], tol=0.01, **options)
+        with pytest.raises(error):
+            new.fit(X, y)
+        with pytest.raises(NotFittedError):
+            new.predict(X)
+
+
+def test_an_interrupt_of_the_folds_leaves_no_half_model(iris):
+    pressed = []
+
+    def scoring(model, X, y):
+        pressed.append(model.C)
+        signal.raise_signal(signal.SIGINT)
+        return 0.5
+
+    model = LinearSVMCV(Cs=[0.1, 1.0], scoring=scoring, tol=0.01)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*iris)
+    assert pressed and not hasattr(model, "C_")
+    with pytest.raises(NotFittedError):
+        model.predict(iris[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "weight", "words"),
+    [
+        ({"callbacks": ["x"]}, None, "callbacks must be callables"),
+        ({"cv": []}, None, "has no folds"),
+        ({"scoring": "neg_log_loss", "probability": True}, None, "needs probabilities"),
+        ({}, "x", "sample_weight"),
+        ({"cv": 3}, np.arange(150) == 7, "sample_weight is zero for all rows that fold 0 trains on"),
+    ],
+)
+def test_refusals_before_any_fold(iris, options, weight, words, monkeypatch):
+    monkeypatch.setattr(LinearSVM, "fit", None)
+    with pytest.raises((TypeError, ValueError), match=words):
+        LinearSVMCV(**options).fit(*iris, sample_weight=weight)

@@ -345,6 +345,54 @@ except ValueError as refusal:
     assert "refused: broken COO" in done.stdout
 
 
+BROKEN_BLOCKS = {
+    "bsr, indptr past the end": "broken = sp.bsr_array(X, blocksize=(2, 2)); broken.indptr[-1] = 10**8",
+    "bsr, indptr below zero": "broken = sp.bsr_array(X, blocksize=(2, 2)); broken.indptr[1] = -10**7",
+    "bsr, indptr too short": "broken = sp.bsr_array(X, blocksize=(2, 2)); broken.indptr = broken.indptr[:-5]",
+    "bsr, index too large": "broken = sp.bsr_array(X, blocksize=(2, 2)); broken.indices[3] = 10**7",
+    "bsr, data too short": "broken = sp.bsr_array(X, blocksize=(2, 2)); broken.data = broken.data[:2]",
+    "dia, data too short": "broken = sp.dia_array(X); broken.data = broken.data[:1]",
+    "csr, decimal indices": "broken = sp.csr_array(X); broken.indices = broken.indices.astype(float)",
+}
+
+
+@pytest.mark.parametrize(
+    "use", ["LinearSVM().fit(broken, y)", "model.predict(broken)", "write_svmlight(os.devnull, broken, y)"]
+)
+@pytest.mark.parametrize("how", BROKEN_BLOCKS)
+def test_broken_parts_of_other_formats_are_refused(how, use):
+    """In a process of its own, as SciPy's conversions may crash."""
+    program = f"""
+import os
+import scipy.sparse as sp
+from sklearn.datasets import load_iris
+from multimargin import KernelSVM, LinearSVM, write_svmlight
+X, y = load_iris(return_X_y=True)
+model = KernelSVM().fit(X, y)
+{BROKEN_BLOCKS[how]}
+try:
+    {use}
+except ValueError as refusal:
+    print("refused:", refusal)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, f"ended with {done.returncode}: {done.stderr[-300:]}"
+    assert f"refused: broken {how[:3].upper()} matrix" in done.stdout
+
+
+@pytest.mark.filterwarnings("ignore::scipy.sparse.SparseEfficiencyWarning")
+@pytest.mark.parametrize("container", ["bsr", "dia", "lil", "dok", "coo", "csc"])
+def test_every_format_trains_the_same(container):
+    sparse = sp.csr_array(X).asformat(container)
+    np.testing.assert_array_equal(LinearSVM().fit(sparse, y).coef_, LinearSVM().fit(sp.csr_array(X), y).coef_)
+
+
+@pytest.mark.parametrize("classes", [[0, 1, 2, np.nan], [0, 1, None], [[0, 1, 2]]])
+def test_classes_that_are_announced_are_labels(classes):
+    with pytest.raises(ValueError, match="classes must be a list of labels"):
+        LinearSVM().partial_fit(X, y, classes=classes)
+
+
 # Prediction
 
 

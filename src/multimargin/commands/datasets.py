@@ -165,7 +165,8 @@ def _read_matrix(path: str, kind: str, n_features: int | None, zero_based: bool 
     if kind == "npz":
         from multimargin.data.npz import read_npz
 
-        return read_npz(path)
+        X, y = read_npz(path)
+        return X, _whole_labels(y, path) if y is not None and y.dtype.kind == "f" else y
     from multimargin.data.svmlight import read_svmlight
 
     X, y = read_svmlight(path, n_features=n_features, zero_based=zero_based, n_jobs=-1)
@@ -208,7 +209,7 @@ class _Content(io.BytesIO):
 
 
 def _whole_labels(y: np.ndarray, path: str) -> np.ndarray:
-    """Labels of svmlight text as the integers that they are: 3, not 3.0."""
+    """Labels that are decimals as the integers that they are: 3, not 3.0."""
     import numpy as np
 
     bad = np.flatnonzero(~(np.abs(y) < 2**53) | (y != np.trunc(y)))

@@ -11,7 +11,7 @@ import math
 import threading
 import time
 import warnings
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ from multimargin.commands.datasets import Dataset
 from multimargin.commands.errors import CommandError
 from multimargin.commands.fitting import accuracy, folds_of, learn_features
 from multimargin.commands.words import duration
+from multimargin.data.thread_pool import ThreadPool
 from multimargin.estimators.kernel_svm import KernelSVM
 from multimargin.estimators.parameters import n_threads
 from multimargin.kernel.functions import USE_GAMMA, Kernel, resolve_gamma, squared_norms
@@ -206,7 +207,7 @@ class _Search:
         self.total += len(new) * len(self.folds)
         told: dict[Point, dict[int, tuple[float, bool]]] = {point: {} for point in new}
         # Not after the pool, whose threads end later than what is in the block.
-        with warnings.catch_warnings(), ThreadPoolExecutor(min(self.threads, max(len(jobs), 1))) as pool:
+        with warnings.catch_warnings(), ThreadPool(min(self.threads, max(len(jobs), 1))) as pool:
             warnings.simplefilter("ignore", ConvergenceWarning)
             futures = [pool.submit(self._path, job, told) for job in jobs]
             try:

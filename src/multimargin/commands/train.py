@@ -250,6 +250,8 @@ def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal, 
     if not model.converged_:
         terminal.warn(f"{as_options(trained.why_not)}; {args.model} holds the model as far as it came{_to_go_on(args)}")
         return NOT_CONVERGED
+    if trained.why_not:  # a kernel for which the gap proves nothing
+        terminal.warn(as_options(trained.why_not))
     return DONE
 
 

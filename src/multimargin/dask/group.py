@@ -63,15 +63,13 @@ class Group:
             self._recover()
         self.again(self._join)
 
-    def change(self, job: Job, scale: float) -> None:
-        """The same with a larger C, from the duals that there are times a scale, or (they are feasible) as they are."""
+    def change(self, job: Job) -> None:
+        """The same with a larger C, from the duals that there are, or, of workers that are lost, that were kept."""
         self.job = job
-        self._copies = {}  # they would have to be scaled, too; who is lost meanwhile starts from zero
 
         def step() -> None:
             tasks = [
-                self._submit(worker.change, address, self.job, self._numbers[address], scale)
-                for address in self.addresses
+                self._submit(worker.change, address, self.job, self._numbers[address]) for address in self.addresses
             ]
             self._answers(tasks, list(self.addresses))
             self._join()

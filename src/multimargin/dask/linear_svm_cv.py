@@ -17,7 +17,8 @@ from multimargin.dask.linear_svm import LinearSVM, check_for_clusters, current_c
 from multimargin.dask.presence import Presence
 from multimargin.dask.training import train_path
 from multimargin.dask.worker import Block, folds_of, rows_of, without_fold
-from multimargin.estimators import linear_svm, linear_svm_cv
+from multimargin.estimators import linear_svm_cv
+from multimargin.estimators.callbacks import check_callbacks, with_callbacks
 from multimargin.estimators.linear_svm_cv import OWN
 from multimargin.estimators.parameters import check_number
 
@@ -61,6 +62,7 @@ class LinearSVMCV(LinearSVM, linear_svm_cv.LinearSVMCV):
 
     _local = linear_svm_cv.LinearSVMCV
 
+    @with_callbacks
     def fit(self, X, y, sample_weight=None, groups=None):
         """Choose C, and train with it on all rows.
 
@@ -75,14 +77,18 @@ class LinearSVMCV(LinearSVM, linear_svm_cv.LinearSVMCV):
         -------
         self
         """
+        return self._fit(lambda: self._with_best_C(X, y, sample_weight, groups))
+
+    def _with_best_C(self, X, y, sample_weight, groups) -> tuple[Any, Any, Any, Any]:
         values = self._grid()
+        check_callbacks(self.callbacks)
         check_number("cv", self.cv, at_least=2, integer=True)
         if self.scoring not in (None, "accuracy"):
             raise ValueError(f"scoring={self.scoring!r} is not done on a cluster; None, which is accuracy, is")
         if groups is not None:
             raise ValueError("groups are not kept together on a cluster: leave them out")
         of_fold = {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
-        model = LinearSVM(C=float(values[0]), **of_fold | {"verbose": 0})
+        model = LinearSVM(C=1.0, **of_fold | {"verbose": 0})
         model._check()
         check_for_clusters(self)
         client = current_client()
@@ -94,7 +100,7 @@ class LinearSVMCV(LinearSVM, linear_svm_cv.LinearSVMCV):
             folds = [_path(client, model, blocks, (*chosen, fold), values) for fold in range(self.cv)]
         del blocks
         self._choose(values, np.array(folds))
-        return linear_svm.LinearSVM.fit(self, X, y, sample_weight)
+        return self._requested(X, y, sample_weight)
 
 
 def _path(
@@ -104,7 +110,7 @@ def _path(
     learn, judge = delayed(without_fold, pure=False), delayed(_held_out, pure=False)
     request = model._request_of(client, [learn(block, i, *fold) for i, block in enumerate(blocks)], None)
     told = []
-    with closing(train_path(request, (values / values[0]).tolist())) as path:
+    with closing(train_path(request, values.tolist())) as path:
         for trained in path:
             model._store(trained, request)
             local = delayed(model.to_local(), pure=False)

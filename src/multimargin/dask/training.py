@@ -116,7 +116,7 @@ def train_on_cluster(request: ClusterRequest) -> ClusterTrained:
 
 def train_path(request: ClusterRequest, factors: list[float]) -> Generator[ClusterTrained]:
     """Train with the job's C times one factor after the other, in ascending order, each time from the duals of the last
-    one, scaled likewise; the ranks are gone when the iterator is closed."""
+    one (which do not grow with C: weights change far less); the ranks are gone when the iterator is closed."""
     group = Group(request.client, request.job, request.classes, request.blocks)
     try:
         with interruptible():
@@ -126,7 +126,7 @@ def train_path(request: ClusterRequest, factors: list[float]) -> Generator[Clust
         for factor in factors:
             if factor != last:
                 with interruptible():
-                    group.change(replace(request.job, class_caps=factor * request.job.class_caps), factor / last)
+                    group.change(replace(request.job, class_caps=factor * request.job.class_caps))
             last = factor
             yield _solved(group, request)
     finally:

@@ -135,13 +135,13 @@ def take(
     _used[_key(training)] = now
 
 
-def change(training: str, job: Job, numbers: list[int], scale: float) -> None:
-    """Another C for this worker's blocks, from the duals that there are times a scale; nothing if it has that C."""
+def change(training: str, job: Job, numbers: list[int]) -> None:
+    """A larger C for this worker's blocks, from the duals that there are; nothing if it has that C."""
     rank = _rank(training)
     if rank.numbers != numbers:
         raise RankGone(f"{_address()} has not the blocks that it had")
     if not np.array_equal(rank.job.class_caps, job.class_caps):
-        duals = {number: scale * each for number, each in rank.duals().items()}
+        duals = rank.duals()
         rank.leave()
         _ranks[_key(training)] = Rank(job, rank.parts(), duals)
 

@@ -118,11 +118,19 @@ def canonical(X: Any) -> Any:
 
 
 def check_sparse(X: Any) -> None:
-    """Refuse parts that do not describe a matrix before anything, SciPy's conversions included, reads through them."""
+    """Refuse parts that do not describe a matrix before anything, SciPy's conversions included, reads through them.
+
+    LIL and DOK are made of Python's own objects, which know their lengths: what SciPy makes of them is looked at later.
+    """
     if X.format == "csr":
         check_csr(X)
     elif X.format == "csc":
         check_csr(X.T, "CSC", "column", "row")
+    elif X.format == "bsr":
+        check_csr(_Blocks(X), "BSR", "row of blocks", "column of blocks")
+    elif X.format == "dia":
+        if X.data.ndim != 2 or X.offsets.shape != X.data.shape[:1]:
+            raise ValueError(f"broken DIA matrix: {X.offsets.size} offsets for data of the shape {X.data.shape}")
     elif X.format == "coo":
         for axis, (index, size) in enumerate(zip(X.coords, X.shape, strict=True)):
             if len(index) != len(X.data):
@@ -131,10 +139,26 @@ def check_sparse(X: Any) -> None:
                 raise ValueError(f"broken COO matrix: an index of axis {axis} is outside 0..{size - 1}")
 
 
+class _Blocks:
+    """A BSR matrix as one of blocks: its parts are those of a CSR matrix then."""
+
+    def __init__(self, X: Any):
+        sizes = X.data.shape[1:]
+        if len(sizes) != 2 or 0 in sizes or X.shape[0] % sizes[0] or X.shape[1] % sizes[1]:
+            raise ValueError(f"broken BSR matrix: blocks of the shape {sizes} in a matrix of {X.shape}")
+        self.shape = X.shape[0] // sizes[0], X.shape[1] // sizes[1]
+        self.indptr, self.indices, self.data = X.indptr, X.indices, X.data
+
+
 def check_csr(X: Any, kind: str = "CSR", line: str = "row", entry: str = "column") -> None:
     """Refuse broken CSR parts, or those of a transposed CSC matrix with lines and entries named accordingly."""
     n_lines, n_entries = X.shape
     indptr, indices = X.indptr, X.indices
+    if indptr.dtype.kind not in "iu" or indices.dtype.kind not in "iu" or indptr.ndim != 1 or indices.ndim != 1:
+        raise ValueError(
+            f"broken {kind} matrix: indptr and indices must be lists of integers, they are {indptr.dtype} and "
+            f"{indices.dtype}"
+        )
     if len(indptr) != n_lines + 1 or indptr[0] != 0:
         raise ValueError(f"broken {kind} matrix: indptr must have {n_lines + 1} entries and start at 0")
     if np.any(indptr[1:] < indptr[:-1]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, Literal, NamedTuple
@@ -16,6 +15,7 @@ from multimargin.data.atomic import write_atomically
 from multimargin.data.csr import Csr
 from multimargin.data.file_bytes import CompressionError, compressed, name_of, read_bytes
 from multimargin.data.rows import as_rows, check_sparse
+from multimargin.data.thread_pool import ThreadPool
 
 # A part is read in one call of the core, some 10 ms: Ctrl-C is seen between two of them.
 PART_BYTES = 1 << 22
@@ -330,7 +330,7 @@ def _in_threads(work: Callable[[Any], Any], items: list, n_threads: int) -> list
     """What the work gives for every item."""
     if n_threads == 1 or len(items) == 1:
         return [work(item) for item in items]
-    with ThreadPoolExecutor(min(n_threads, len(items))) as pool:
+    with ThreadPool(min(n_threads, len(items))) as pool:
         try:
             return list(pool.map(work, items))
         except BaseException:  # Ctrl-C: those that wait are not begun

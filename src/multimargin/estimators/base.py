@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -60,10 +60,14 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         -------
         self
         """
+        return self._fit(lambda: self._requested(X, y, sample_weight))
+
+    def _fit(self, requested: Callable[[], tuple[Any, Any, Any, Any]]):
+        """Train what is requested; if that is refused or fails, everything is as before."""
         started = time.perf_counter()
         with deferred_interrupt(), self._unchanged_if_refused():  # what was trained is stored first
             with interruptible():
-                request, *given = self._requested(X, y, sample_weight)
+                request, *given = requested()
             trained, interrupted = self._observed_training(request, *given)
             self._store(trained, request)
             if self.probability and not interrupted:
@@ -74,7 +78,7 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
             request.checkpoint.remove()  # there is nothing left to do
         why_not = self._why_not_converged(trained.outcome)
         if why_not:
-            warnings.warn(why_not, ConvergenceWarning, stacklevel=3)
+            warnings.warn(why_not, ConvergenceWarning, stacklevel=4)
         return self
 
     def _requested(self, X, y, sample_weight) -> tuple[Any, Any, Any, Any]:

@@ -35,15 +35,20 @@ def _plain(callback, fields) -> Observer:
     return lambda epoch, machine: bool(callback(dict(zip(fields, epoch.as_tuple(), strict=True))))
 
 
+def check_callbacks(callbacks: Any) -> list:
+    """A list of what can be called, or is scikit-learn's."""
+    if callbacks is not None and not isinstance(callbacks, list | tuple):
+        raise TypeError(f"callbacks must be a list, got {callbacks!r}")
+    for callback in callbacks or []:
+        if isinstance(callback, type) or not (callable(callback) or _is_sklearn(callback)):
+            raise TypeError(f"callbacks must be callables or scikit-learn callbacks, got {callback!r}")
+    return list(callbacks or [])
+
+
 @contextmanager
 def observed(model, X, y, sample_weight, request) -> Iterator[list[Observer]]:
     """The observers of one fit."""
-    if model.callbacks is not None and not isinstance(model.callbacks, list | tuple):
-        raise TypeError(f"callbacks must be a list, got {model.callbacks!r}")
-    given = list(model.callbacks or [])
-    for callback in given:
-        if isinstance(callback, type) or not (callable(callback) or _is_sklearn(callback)):
-            raise TypeError(f"callbacks must be callables or scikit-learn callbacks, got {callback!r}")
+    given = check_callbacks(model.callbacks)
     observers = [_plain(callback, model._history_fields) for callback in given if not _is_sklearn(callback)]
     with _sklearn_context(model, [c for c in given if _is_sklearn(c)], X, y, sample_weight, request, observers):
         if model.verbose:

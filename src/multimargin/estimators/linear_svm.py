@@ -193,7 +193,7 @@ class LinearSVM(LinearMachine, MarginClassifier):
         if first:
             if classes is None:
                 raise ValueError("classes must be passed on the first call to partial_fit")
-            self.classes_ = np.unique(classes)
+            self.classes_ = _announced(classes)
             if len(self.classes_) < 2:
                 raise ValueError(f"LinearSVM needs at least 2 classes; got only one class, {self.classes_[0]}")
         elif classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
@@ -281,3 +281,11 @@ class LinearSVM(LinearMachine, MarginClassifier):
             intercept = self.intercept_
             self._hold(self._whole_weights())
             self.intercept_ = intercept
+
+
+def _announced(classes: Any) -> np.ndarray:
+    """The classes of partial_fit, sorted."""
+    given = np.asarray(classes)
+    if given.ndim != 1 or any(label is None or label != label for label in given.tolist()):
+        raise ValueError(f"classes must be a list of labels, none of them None or NaN, got {classes!r}")
+    return np.unique(given)

@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight
 
+from multimargin.estimators.callbacks import check_callbacks, with_callbacks
 from multimargin.estimators.linear_svm import LinearSVM
 from multimargin.estimators.names import knows_other_names
 from multimargin.estimators.parameters import SMALLEST_C, check_number, n_threads
@@ -137,6 +137,7 @@ solver_options
         """Not here: to choose C, all rows must be there."""
         raise AttributeError("LinearSVMCV has no partial_fit: choose C on the rows at hand, then use LinearSVM")
 
+    @with_callbacks
     def fit(self, X, y, sample_weight=None, groups=None):
         """Choose C, and train with it on all rows.
 
@@ -151,14 +152,28 @@ solver_options
         -------
         self
         """
+        return self._fit(lambda: self._with_best_C(X, y, sample_weight, groups))
+
+    def _with_best_C(self, X, y, sample_weight, groups) -> tuple[Any, Any, Any, Any]:
+        """What is requested, with the C that is best."""
         values = self._grid()
+        check_callbacks(self.callbacks)
         of_fold = {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
         LinearSVM(**of_fold)._check()
         scorer = check_scoring(self, scoring=self.scoring)
+        if getattr(scorer, "_response_method", None) == "predict_proba":
+            raise ValueError(f"scoring={self.scoring!r} needs probabilities, which machines of folds do not have")
         rows, labels = self._validated(X, y, reset=True)
         check_classification_targets(labels)
-        weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, dtype=np.float64)
+        weights = None if sample_weight is None else self._weights_of_rows(rows, sample_weight)
         folds = list(check_cv(self.cv, labels, classifier=True).split(rows, labels, groups))
+        if not folds:
+            raise ValueError(f"cv={self.cv!r} has no folds")
+        for number, (train, _) in enumerate(folds):
+            if weights is not None and not weights[train].any():
+                raise ValueError(
+                    f"sample_weight is zero for all rows that fold {number} trains on: choose other folds by cv"
+                )
         threads = n_threads(self.n_jobs)
         of_fold |= {"n_jobs": max(1, threads // len(folds)), "verbose": 0, "probability": False}
         stop = Event()
@@ -180,7 +195,7 @@ solver_options
             warnings.simplefilter("ignore", ConvergenceWarning)
             results = np.array(in_threads(path, folds, threads, stop))
         self._choose(values, results)
-        return super().fit(X, y, sample_weight)
+        return self._requested(X, y, sample_weight)
 
     def _choose(self, values: np.ndarray, results: np.ndarray) -> None:
         """The best C, by score, gap and epochs of every fold (first axis) and C (last)."""
@@ -188,7 +203,12 @@ solver_options
         self.scores_, self.gaps_ = results[:, 0], results[:, 1]
         self.epochs_ = results[:, 2].astype(np.int64)
         means = self.scores_.mean(axis=0)
-        best = int(means.argmax())
+        unknown = np.isnan(means)
+        if unknown.all():
+            raise ValueError(f"scoring={self.scoring!r} gives NaN for every C: there is none to choose")
+        if unknown.any():
+            warnings.warn(f"scores of C = {values[unknown].tolist()} are NaN: others are chosen from", stacklevel=7)
+        best = int(np.nanargmax(means))
         self.C_, self.best_score_ = float(values[best]), float(means[best])
         short = int((self.gaps_ > self.tol).sum()) if self.stopping == "gap" else 0
         if short:
@@ -197,7 +217,7 @@ solver_options
                 f"gaps, the largest is {self.gaps_.max():.2g}): raise max_iter or time_limit, leave out the largest of "
                 "Cs, or scale the features",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=7,
             )
 
     def _grid(self) -> np.ndarray:

@@ -177,9 +177,9 @@ class Margins:
         self._store_model(trained, request)
 
     def _why_not_converged(self, outcome) -> str:
-        """What stopped the training, how far it came and what to change; empty if it converged."""
+        """What stopped the training, how far it came and what to change; empty if it converged to what is proven."""
         if outcome.converged:
-            return ""
+            return f"{self._name} converged, but its gap proves nothing: {outcome.remark}" if outcome.remark else ""
         easier = f"scale the features, lower C={self.C:g} or raise tol"
         what = {
             "max_iter": f"after max_iter={self.max_iter} epochs; raise max_iter, {easier}",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, wait
 from threading import Event
 from typing import Any
 
+from multimargin.data.thread_pool import ThreadPool
 from multimargin.linear.interrupts import deferred_interrupt
 
 
@@ -19,12 +20,13 @@ def in_threads(work: Callable, items: list, threads: int, stop: Event) -> list:
         return None if stop.is_set() else work(item)
 
     with deferred_interrupt(True, stop.set) as later:
-        with ThreadPoolExecutor(min(threads, len(items)), "multimargin-fit") as pool:
-            futures = [pool.submit(unless_stopped, item) for item in items]
-            finished, _ = wait(futures, return_when=FIRST_EXCEPTION)
-            stop.set()
-            for future in futures:
-                future.cancel()
+        with ThreadPool(min(threads, len(items)), "multimargin-fit") as pool:
+            try:
+                futures = [pool.submit(unless_stopped, item) for item in items]
+                finished, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            finally:
+                stop.set()
+                pool.shutdown(wait=False, cancel_futures=True)
         later.raise_if_asked()
     for future in finished:
         if error := future.exception():

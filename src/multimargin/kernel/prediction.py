@@ -7,13 +7,13 @@ bounded memory, each of them a job for a thread.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from multimargin.data.thread_pool import ThreadPool
 from multimargin.kernel.functions import Kernel, mean_row, squared_norms
 from multimargin.linear.blas import blas_threads
 
@@ -70,7 +70,7 @@ def decisions(
             for begin in starts:
                 one(begin)
         else:
-            with ThreadPoolExecutor(n_threads) as pool:
+            with ThreadPool(n_threads) as pool:
                 list(pool.map(one, starts))
     return out
 

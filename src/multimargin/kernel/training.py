@@ -33,7 +33,7 @@ KERNEL_HISTORY = np.dtype([*HISTORY.descr, ("hits", np.int64), ("misses", np.int
 
 _FLOAT32_GAP = 1e-5  # smaller target gaps are beyond float32
 _SAMPLE = 128  # rows whose scores are computed again in float64
-_INDEFINITE = 1e-6  # an eigenvalue, below zero and relative to the largest one
+_INDEFINITE = 1e-5  # an eigenvalue, below zero and relative to the largest one
 _ALLOWED = 0.25  # of tol, for what float32 may have changed in an objective
 _PATIENCE = 100  # epochs in which float32 has to halve the gap; else it is float64's turn
 _SHORT_WORK = 1e10  # multiply-adds of a certificate after a limit
@@ -215,7 +215,7 @@ class _Training:
                         self._train_in_double()
                 if self.outcome.converged and request.stopping == "gap" and (self.in_double or not self.single):
                     self._check_double()
-                if not self.outcome.converged and not self.outcome.remark:
+                if not self.outcome.remark:
                     self.outcome.remark = self._indefinite()
         except KeyboardInterrupt as interrupt:
             self.outcome.converged, self.outcome.stopped_by = False, "interrupt"  # also between two trainings

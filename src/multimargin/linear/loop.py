@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
 from itertools import chain, count
 from math import ceil
@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from multimargin.data.thread_pool import ThreadPool
 from multimargin.linear.checkpoint import Checkpoint
 from multimargin.linear.interrupts import deferred_interrupt
 from multimargin.linear.state import State, Stateful, number, part, parts, prefixed
@@ -210,7 +211,7 @@ class _Loop:
             checkpoint.state = None  # is used up
 
     def run(self) -> None:
-        self.executor: Executor = _Inline() if self.n_threads == 1 else ThreadPoolExecutor(self.n_threads)
+        self.executor: Executor = _Inline() if self.n_threads == 1 else ThreadPool(self.n_threads)
         # A state to go on from is one between two slices; and other threads are not left behind with their locks.
         deferred = self.checkpoint is not None or self.n_threads > 1
         with self.executor, deferred_interrupt(deferred, self._hurry) as later:

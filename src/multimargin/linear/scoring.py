@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 
 from multimargin import _core
+from multimargin.data.thread_pool import ThreadPool
 
 _CHUNK_SCORES = 1 << 18
 
@@ -29,6 +28,6 @@ def scores(rows: _core.Rows, W: np.ndarray, lanes: int, n_threads: int) -> np.nd
         for begin in starts:
             one(begin)
     else:
-        with ThreadPoolExecutor(n_threads) as pool:
+        with ThreadPool(n_threads) as pool:
             list(pool.map(one, starts))
     return out

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from multimargin import _core
 from multimargin.data.csr import Csr
+from multimargin.data.thread_pool import ThreadPool
 
 _SLAB = 256  # rows
 
@@ -57,5 +57,5 @@ def _in_slabs(slab: Callable[[int, int], None], n_rows: int, n_threads: int) -> 
         for begin in starts:
             one(begin)
     else:
-        with ThreadPoolExecutor(n_threads) as pool:
+        with ThreadPool(n_threads) as pool:
             list(pool.map(one, starts))

@@ -10,7 +10,7 @@ tour is a pass; the certificate (machine.py) is that of any machine, its sums ov
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from multimargin import _core
 from multimargin.data.atomic import failed_write
 from multimargin.data.blocks import BlockStore
 from multimargin.data.rows import as_rows, has_features
+from multimargin.data.thread_pool import ThreadPool
 from multimargin.linear.directions import (
     SAMPLE,
     fill_sample,
@@ -202,7 +203,7 @@ class DiskBlocks:
         self.loaded: Loaded | None = None  # on a tour
         self._tour: list[int] = []  # the blocks that are still to come
         self._tours, self._last = 0, -1
-        self._reader = ThreadPoolExecutor(1, "multimargin-reader")
+        self._reader = ThreadPool(1, "multimargin-reader")
         self._ahead: tuple[int, Future] | None = None
 
     def __len__(self) -> int:

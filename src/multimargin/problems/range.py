@@ -33,7 +33,7 @@ def check_reach(
     if not (isfinite(reach) and reach <= LARGEST_REACH):
         raise ValueError(
             f"the sum of C_i {what} may reach {reach:.1g}, and float64 has room for {LARGEST_REACH:g} only: "
-            f"{scale} down, or lower C={highest:.3g} or the weights"
+            f"{scale} down, or lower C or the weights, whose largest product is {highest:.3g}"
         )
     if largest < SMALLEST_NORM:
         raise ValueError(
