@@ -252,7 +252,8 @@ def wrongs(operation: Operation, folder: Path, before: dict[str, bytes], error: 
                 found.append(f"not one line: {said!r}")
         elif not isinstance(error, OSError):
             found.append(f"not an OSError: {error!r}")
-        if not any(name in said for name in (operation.target, *operation.leaves, operation.where)):
+        naming = said.replace("the model is not lost", "")  # which names no file
+        if not any(name in naming for name in (operation.target, *operation.leaves, operation.where)):
             found.append(f"does not name the file: {said!r}")
         if not any(advice in said for advice in ADVICE):
             found.append(f"does not say what to do: {said!r}")

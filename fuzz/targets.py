@@ -419,7 +419,8 @@ class CommandLine(Target):
         finally:
             sys.stdin, warnings.showwarning = stdin, shown
         said = err.getvalue()
-        if code not in (0, 1, 2, 3) or "Traceback" in said or "shows where" in said:
+        errors = sum("multimargin: error: " in line for line in said.splitlines())
+        if code not in (0, 1, 2, 3) or errors != (code in (1, 2)) or "Traceback" in said or "shows where" in said:
             raise AssertionError(f"exit code {code}: {said}")
         self.tidy()
 

@@ -26,9 +26,9 @@ _FIRST_C, _LAST_C = 1e-3, 1e3  # of the default grid
 class LinearSVMCV(LinearSVM):
     """:class:`LinearSVM` with ``C`` chosen by cross-validation.
 
-    For every fold the values of C are taken in ascending order, each fit starting from the duals of the last one,
-    scaled to the new C; folds run in parallel. Every fit is certified to ``tol`` as any other. Then a model is trained
-    on all rows with the C of the best mean score (the smallest, if there are several).
+    For every fold the values of C are taken in ascending order, each fit starting from the duals of the last one; folds
+    run in parallel. Every fit is certified to ``tol`` as any other. Then a model is trained on all rows with the C of
+    the best mean score (the smallest, if there are several).
 
     Parameters
     ----------
