@@ -119,7 +119,7 @@ def _in_words(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {(error.strerror or first).lower()}"
     if isinstance(error, MemoryError):
-        return f"not enough memory{': ' + first if first else ''}"
+        return "not enough memory" + (f": {first}" if first and first != "std::bad_alloc" else " for so many rows or features")
     if isinstance(error, CommandError | ValueError | TypeError | ImportError | OSError) and first:
         return first
     return f"{type(error).__name__}: {first} (MULTIMARGIN_TRACEBACK=1 shows where)"
