@@ -119,7 +119,8 @@ def _in_words(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {(error.strerror or first).lower()}"
     if isinstance(error, MemoryError):
-        return "not enough memory" + (f": {first}" if first and first != "std::bad_alloc" else " for so many rows or features")
+        told = f": {first}" if first and first != "std::bad_alloc" else " for so many rows or features"
+        return f"not enough memory{told}"
     if isinstance(error, CommandError | ValueError | TypeError | ImportError | OSError) and first:
         return first
     return f"{type(error).__name__}: {first} (MULTIMARGIN_TRACEBACK=1 shows where)"
