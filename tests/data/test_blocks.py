@@ -156,6 +156,7 @@ def test_tables_and_npz(tmp_path):
         ([(X, Y)], {"zero_based": "maybe"}, ValueError, "zero_based must be True, False or 'auto', got 'maybe'"),
         ([(X, Y)], {"dtype": "i4"}, ValueError, "float32, float64"),
         ([(X, [None] * 700)], {}, ValueError, "labels must be"),
+        ([(np.eye(3), [0.0, 1.0, np.nan])], {}, ValueError, "labels must be finite"),
     ],
 )
 def test_bad_sources_are_refused_and_leave_nothing(tmp_path, source, options, error, words):

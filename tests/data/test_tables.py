@@ -196,3 +196,12 @@ def test_dates_are_no_numbers(tmp_path, unit):
         read_table(path, Columns(numeric=("when",)))
     _, _, columns = read_training_table(path, "y", Wanted())
     assert columns == Columns(numeric=("x",), categorical=("when",))
+
+
+@pytest.mark.parametrize(
+    ("label", "kind"), [("7", "i"), ("1000000", "i"), (str(2**62 - 1), "i"), (str(2**62), "U"), ("07", "U")]
+)
+def test_labels_are_integers_where_they_are_written_so(tmp_path, label, kind):
+    (tmp_path / "t.csv").write_text(f"a,label\n1,{label}\n2,3\n")
+    _, labels = read_table(tmp_path / "t.csv", Columns(numeric=("a",)), "label")
+    assert labels.dtype.kind == kind and labels.astype(str).tolist() == [label, "3"]

@@ -7,10 +7,12 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from joblib import cpu_count
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 
 from multimargin import LinearSVM
+from multimargin.estimators.parameters import n_threads
 
 X, y = load_iris(return_X_y=True)
 
@@ -351,6 +353,7 @@ BROKEN_BLOCKS = {
     "bsr, indptr too short": "broken = sp.bsr_array(X, blocksize=(2, 2)); broken.indptr = broken.indptr[:-5]",
     "bsr, index too large": "broken = sp.bsr_array(X, blocksize=(2, 2)); broken.indices[3] = 10**7",
     "bsr, data too short": "broken = sp.bsr_array(X, blocksize=(2, 2)); broken.data = broken.data[:2]",
+    "bsr, other blocks": "broken = sp.bsr_array(X, blocksize=(2, 2)); broken.data = broken.data.reshape(-1, 4, 1)",
     "dia, data too short": "broken = sp.dia_array(X); broken.data = broken.data[:1]",
     "csr, decimal indices": "broken = sp.csr_array(X); broken.indices = broken.indices.astype(float)",
 }
@@ -391,6 +394,13 @@ def test_every_format_trains_the_same(container):
 def test_classes_that_are_announced_are_labels(classes):
     with pytest.raises(ValueError, match="classes must be a list of labels"):
         LinearSVM().partial_fit(X, y, classes=classes)
+
+
+@pytest.mark.parametrize(
+    ("n_jobs", "threads"), [(None, 1), (3, 3), (-1, cpu_count()), (-2, max(1, cpu_count() - 1)), (-999, 1)]
+)
+def test_jobs_are_counted_as_by_scikit_learn(n_jobs, threads):
+    assert n_threads(n_jobs) == threads
 
 
 # Prediction
