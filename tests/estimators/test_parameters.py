@@ -354,6 +354,7 @@ BROKEN_BLOCKS = {
     "bsr, index too large": "broken = sp.bsr_array(X, blocksize=(2, 2)); broken.indices[3] = 10**7",
     "bsr, data too short": "broken = sp.bsr_array(X, blocksize=(2, 2)); broken.data = broken.data[:2]",
     "bsr, other blocks": "broken = sp.bsr_array(X, blocksize=(2, 2)); broken.data = broken.data.reshape(-1, 4, 1)",
+    "bsr, empty blocks": "broken = sp.bsr_array(X, blocksize=(2, 2)); broken.data = broken.data[:, :0]",
     "dia, data too short": "broken = sp.dia_array(X); broken.data = broken.data[:1]",
     "csr, decimal indices": "broken = sp.csr_array(X); broken.indices = broken.indices.astype(float)",
 }
