@@ -29,8 +29,9 @@ iris, labels = load_iris(return_X_y=True)
 before = LinearSVM().fit(iris, labels).coef_
 wide = sp.csr_array(([1.0, 2.0, 3.0], ([0, 1, 2], [0, 5, 10**8])), shape=(3, 10**8 + 1))
 y = [0, 1, 2]
-many, many_labels = np.random.default_rng(0).normal(size=(20000, 20)), np.arange(20000) % 10
-KernelSVM("one_vs_one", n_jobs=2).fit(many[:200], many_labels[:200])  # BLAS, threads and all
+many = sp.random_array((20000, 50), density=0.4, format="csr", rng=0)  # sparse, as BLAS waits for its memory for ever
+many_labels = np.arange(20000) % 10
+KernelSVM("one_vs_one", n_jobs=2).fit(many[:200], many_labels[:200])  # threads and all
 big = _core.Weights(10**6, 24, False)  # 192 MB, and as much twice more if it accelerates
 
 def block(lanes, pooled):
@@ -59,7 +60,7 @@ print("the same" if np.array_equal(before, again) else "another model")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/self/statm")
 def test_what_cannot_be_had_is_a_memory_error():
     program = f"CASES = {list(CASES.values())!r}\n{CHILD}"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     found = dict(zip([*CASES, "afterwards"], done.stdout.splitlines(), strict=True))
     assert found == dict.fromkeys(CASES, "MemoryError") | {"afterwards": "the same"}
