@@ -121,8 +121,7 @@ def changed_arrays(arrays: dict[str, np.ndarray], rng: random.Random) -> dict[st
             elif array.dtype.kind == "f" or rng.random() < 0.2:
                 flat[at] = np.array(rng.choice(ODD_NUMBERS)).astype(array.dtype)
             else:
-                flat[at] = np.array(
-                    rng.choice([0, 1, -1, 2, 127, 2**31 - 1, int(flat[at]) + 1, int(flat[at]) - 1])
-                ).astype(array.dtype)
+                value = rng.choice([0, 1, -1, 2, 127, 2**31 - 1, int(flat[at]) + 1, int(flat[at]) - 1])
+                flat[at] = np.uint64(value % 2**64).astype(array.dtype)  # of any width, and with its sign
     arrays[name] = array
     return arrays

@@ -461,6 +461,8 @@ def parameter(name, value, *names):
         (parameter("analyzer", "os.system", "0"), "its parameters are not possible"),
         (parameter("tokenizer", "os.system", "0"), "its parameters are not possible"),
         (parameter("vocabulary", ["x"], "0"), "its parameter 'vocabulary' has no place in a file"),
+        (parameter("dtype", False, "0"), "its parameters are not possible"),
+        (parameter("dtype", "complex128", "0"), "its parameters are not possible"),
         (parameter("memory", "/tmp/cache"), r"Pipeline: its parameter 'memory' has no place in a file"),
         (parameter("memory", None), "its parameter 'memory' has no place in a file"),
         (parameter("transform_input", "os"), "its steps do not make a pipeline: The 'transform_input' parameter"),

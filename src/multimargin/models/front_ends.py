@@ -74,6 +74,8 @@ def _check_parameters(node: Reader, step: Any) -> None:
     """Refuse parameters that would fail, or do something else, at the first row."""
     try:
         step._validate_params()
+        if np.dtype(getattr(step, "dtype", None)).kind not in "biuf":  # which is not looked at there
+            raise ValueError(f"dtype={step.dtype!r}")
         if hasattr(step, "ngram_range"):  # of which nothing but the type is looked at
             least, most = step.ngram_range
             if not (type(least) is type(most) is int and 1 <= least <= most):
