@@ -687,3 +687,15 @@ def test_stages_that_newton_cannot_have_had_are_refused(blobs, tmp_path, name, v
     write_container(path, CHECKPOINT, description, arrays | {kept: np.full_like(arrays[kept], value)})
     with pytest.raises(CheckpointError, match=r"tau|stage_start"):
         LinearSVM("one_vs_rest", "squared_hinge", **options).fit(*blobs)
+
+
+def test_records_of_a_forged_checkpoint_are_whole_numbers(iris, tmp_path):
+    path = tmp_path / "c"
+    options = {"solver": "sdm", "tol": 1e-9, "checkpoint": path}
+    assert stopped(LinearSVM(**options), *iris, InterruptAt(3), 1e9)
+    description, arrays = read_container(path, CHECKPOINT)
+    (name,) = [name for name in arrays if name.endswith("last_record")]
+    arrays[name] = arrays[name].astype(np.float64)
+    write_container(path, CHECKPOINT, description, arrays)
+    with pytest.raises(CheckpointError):
+        LinearSVM(**options).fit(*iris)

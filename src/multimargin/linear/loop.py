@@ -399,7 +399,7 @@ class _Loop:
         machine_states = parts(part(state, "machines"))
         for position, at in zip(alive, state["last_record"].tolist(), strict=True):
             self.resumed[position] = machine_states[str(position)]
-            if not -1 <= at < len(outcome.history):
+            if type(at) is not int or not -1 <= at < len(outcome.history):
                 raise ValueError("a machine has no last record")
             if at >= 0:
                 self.last_record[position] = at
