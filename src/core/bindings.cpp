@@ -190,6 +190,7 @@ template <class T> bool taken(nb::handle value, mm::State::Values &out) {
   out = copied(array);
   return true;
 }
+
 // nanobind keeps a table of the objects that it gave out, and ends the program when memory for a larger one cannot be had.
 // The table never shrinks: it is made large enough while nothing is at stake yet.
 void make_room_for_objects() {
