@@ -18,7 +18,7 @@ from multimargin.dask.presence import Presence
 from multimargin.dask.training import train_path
 from multimargin.dask.worker import Block, folds_of, rows_of, without_fold
 from multimargin.estimators import linear_svm_cv
-from multimargin.estimators.callbacks import check_callbacks, with_callbacks
+from multimargin.estimators.callbacks import check_callbacks
 from multimargin.estimators.linear_svm_cv import OWN
 from multimargin.estimators.parameters import check_number
 
@@ -37,7 +37,7 @@ class LinearSVMCV(LinearSVM, linear_svm_cv.LinearSVMCV):
     cv : int
         The number of folds. Splitters are refused: they want all labels in one place.
     scoring : None or "accuracy"
-        Others are refused: they are no sums over blocks.
+        Others are refused: they are no sums over blocks. So are ``groups`` in fit.
 
     Others are those of :class:`multimargin.LinearSVMCV`, but for what :class:`LinearSVM` refuses.
 
@@ -61,23 +61,6 @@ class LinearSVMCV(LinearSVM, linear_svm_cv.LinearSVMCV):
     """
 
     _local = linear_svm_cv.LinearSVMCV
-
-    @with_callbacks
-    def fit(self, X, y, sample_weight=None, groups=None):
-        """Choose C, and train with it on all rows.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in :class:`LinearSVM`. Weights count in training and in the scores.
-        groups : None
-            Not done on a cluster.
-
-        Returns
-        -------
-        self
-        """
-        return self._fit(lambda: self._with_best_C(X, y, sample_weight, groups))
 
     def _with_best_C(self, X, y, sample_weight, groups) -> tuple[Any, Any, Any, Any]:
         values = self._grid()
