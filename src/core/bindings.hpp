@@ -32,6 +32,7 @@ struct PyBlock {
   const mm::Rows *rows;
   std::unique_ptr<mm::Block> block;
 };
+void check_range(Index begin, Index end, Index size);
 // Every part that a block and weights must agree on.
 void check_pair(const mm::Block &block, const mm::Weights &weights, const mm::Rows &rows);
 
@@ -60,6 +61,8 @@ template <class Stateful> void set_state(Stateful &object, nb::dict given) { mm:
 mm::Formulation formulation_of(const std::string &name);
 
 void define_kernel_machines(nb::module_ &m);
+void define_passes(nb::module_ &m);
 void define_primal_methods(nb::module_ &m);
 void define_sparse_weights(nb::module_ &m);
 void define_svmlight(nb::module_ &m);
+void define_weights(nb::module_ &m);
