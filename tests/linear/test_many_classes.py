@@ -248,7 +248,8 @@ def test_the_program_predicts_the_best_classes(data, model, tmp_path, capsys):
 # When weights are sparse
 
 
-def test_the_rule():
+def test_the_rule(monkeypatch):
+    monkeypatch.setattr(many_classes, "memory_of_machine", lambda: 100 << 30)
     rule = many_classes.weights_are_sparse
     assert not rule(100_001, 3_000, "crammer_singer", "auto", True, None)  # 3.4 GiB
     assert rule(100_001, 50_000, "crammer_singer", "auto", True, None)
@@ -257,6 +258,24 @@ def test_the_rule():
     assert not rule(100_001, 50_000, "crammer_singer", "auto", True, 100_000)
     assert rule(101, 50, "crammer_singer", "auto", True, 0.05)
     assert not rule(101, 50, "crammer_singer", "auto", True, 0.06)
+
+
+def test_weights_that_the_machine_has_no_memory_for(monkeypatch):
+    rule = many_classes.weights_are_sparse
+    monkeypatch.setattr(many_classes, "memory_of_machine", lambda: 1 << 33)
+    assert not rule(2**33 // 24, 2, "crammer_singer", "auto", True, None)
+    with pytest.raises(MemoryError, match=r"weights take 8.19e\+03 MB, .* number only the features"):
+        rule(2**33 // 24 + 1, 2, "crammer_singer", "auto", True, None)
+    assert not rule(2**33 // 24 + 1, 2, "crammer_singer", "auto", True, 10_000)  # who says what may be used has a say
+    monkeypatch.setattr(many_classes, "memory_of_machine", lambda: None)
+    assert not rule(10**12, 2, "crammer_singer", "auto", True, None)  # nobody knows
+
+
+@pytest.mark.parametrize("formulation", ["crammer_singer", "weston_watkins", "one_vs_rest", "one_vs_one", "dag"])
+def test_an_absurd_number_of_features_is_refused_before_it_is_tried(formulation):
+    X = sp.csr_array((np.ones(4), ([0, 1, 2, 3], [0, 1, 0, 10**13])), shape=(4, 10**13 + 1))
+    with pytest.raises(MemoryError, match=r"^10000000000002 x .* features that occur, or hash them to fewer$"):
+        LinearSVM(formulation).fit(X, [0, 1, 0, 1])
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import tempfile
 from pathlib import Path
@@ -12,11 +11,11 @@ from typing import Any
 from multimargin.commands.errors import DONE, INTERRUPTED, NOT_CONVERGED, CommandError, UsageError
 from multimargin.commands.stored_rows import is_store
 from multimargin.commands.terminal import Terminal
+from multimargin.data.memory import memory_of_machine
 
 _GROWTH = 2.0  # what a byte of text becomes in memory, at most
 _PACKED = 5.0  # times more, if it is compressed
 _BLOCK_SHARE = 24  # a block is this part of the memory at most, so that text can be parsed beside some of them
-_CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _SMALLEST_BLOCK = 1 / 256  # MB
 _ZERO_BASED = {"auto": "auto", "yes": True, "no": False}
 
@@ -43,12 +42,8 @@ def memory_mb(args: argparse.Namespace) -> float:
     """As it was said, or half of what the machine, or the container, has."""
     if args.memory_mb is not None:
         return args.memory_mb
-    if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
-        return 4096.0
-    has = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    with contextlib.suppress(OSError, ValueError):  # "max" is no number
-        has = min(has, int(_CONTAINER_LIMIT.read_text()))
-    return has / 2 / 2**20
+    has = memory_of_machine()
+    return 4096.0 if has is None else has / 2 / 2**20
 
 
 def write_store(

@@ -16,6 +16,7 @@ import numpy as np
 
 from multimargin import _core
 from multimargin.data.csr import Csr
+from multimargin.data.memory import memory_of_machine
 from multimargin.linear.examples import Examples
 from multimargin.linear.machine import Machine
 from multimargin.problems.formulations import Formulation
@@ -38,13 +39,16 @@ def weights_are_sparse(
     ------
     ValueError
         If they would take more than ``memory_mb``, and cannot be sparse.
+    MemoryError
+        If nothing is said of ``memory_mb``, and the machine does not have as much.
     """
     dense = _BYTES * n_weights * lanes
     if dense <= (DENSE_BYTES if memory_mb is None else memory_mb * _MB):
         return False
     if formulation == "crammer_singer" and lanes > 2 and solver in ("auto", "sdm") and restricted_step:
         return True
-    if memory_mb is None:
+    has = memory_of_machine() if memory_mb is None else None
+    if memory_mb is None and (has is None or dense <= has):
         return False
     if formulation != "crammer_singer" or lanes <= 2:
         why = f"formulation={formulation!r}" + (" with two classes" if lanes <= 2 else "")
@@ -53,9 +57,16 @@ def weights_are_sparse(
         why, todo = f"solver={solver!r}", "solver='auto' and solver='sdm' keep them sparse"
     else:
         why, todo = "restricted_step=False", "restricted_step=True keeps them sparse"
+    weights = f"{n_weights} x {lanes} weights take {dense / _MB:.3g} MB"
+    if has is not None:
+        others = f", or {todo}" if lanes > 2 else ""
+        raise MemoryError(
+            f"{weights}, and the machine has {has / _MB:.3g}; number only the features that occur, or hash them to "
+            f"fewer{others}"
+        )
     raise ValueError(
-        f"memory_mb={memory_mb:g} is too little: {n_weights} x {lanes} weights take {dense / _MB:.3g} MB, and {why} "
-        f"needs all of them; {todo}, or raise memory_mb, or hash the features to fewer"
+        f"memory_mb={memory_mb:g} is too little: {weights}, and {why} needs all of them; {todo}, or raise memory_mb, "
+        "or hash the features to fewer"
     )
 
 
