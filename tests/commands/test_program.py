@@ -213,6 +213,14 @@ def test_ctrl_c_in_a_search_shows_the_best_so_far(hard, tmp_path):
     assert "Traceback" not in shown and "callback" not in shown
 
 
+def test_ctrl_c_in_a_comparison_shows_what_was_finished(hard, tmp_path):
+    words = ["compare", hard / "hard.npz", "--tol", "1e-13", "--max-iter", "100000000", "--time-limit", "0.6"]
+    shown, out, code = on_terminal(words, "3 of ", interrupt, tmp_path)
+    assert code == 130
+    assert out.count("crammer_singer") == 1 and out.count("weston_watkins") == 1 and "one_vs_rest" not in out
+    assert "multimargin: warning: interrupted: this is what was finished" in shown and "Traceback" not in shown
+
+
 def test_main_returns_codes_instead_of_leaving(capsys):
     assert main(["--help"]) == 0
     assert main(["train", "--help"]) == 0

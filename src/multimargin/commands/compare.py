@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from multimargin.commands.errors import DONE
+from multimargin.commands.errors import DONE, INTERRUPTED
 from multimargin.commands.options import (
     DATA_HELP,
     FORMULATIONS,
@@ -50,7 +50,7 @@ def add_to(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace, terminal: Terminal) -> int:
-    """Train one after the other, and print the table."""
+    """Train one after the other, and print the table; if it is interrupted, of those that are finished."""
     from multimargin.commands.machines import machine, set_weights
 
     first = machine(args)
@@ -64,20 +64,28 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     X_out = features(held_out)
     table: list[dict[str, Any]] = []
     runs = _runs(args.kernel, X.shape[1], args.stopping)
-    for i, (formulation, solver) in enumerate(runs):
-        terminal.status(f"{i + 1} of {len(runs)}: {formulation} {solver or ''}", now=True)
-        if any((row["machine"], row["solver"]) == (formulation, solver) for row in table):
-            continue  # it was chosen by itself
-        model = machine(args, formulation=formulation, solver=solver).set_params(class_weight=first.class_weight)
-        table.append(_measured(model, X, learnt.y, X_out, held_out.y))
-    if args.peers:
-        from multimargin.commands.peers import peers
+    code = DONE
+    try:
+        for i, (formulation, solver) in enumerate(runs):
+            terminal.status(f"{i + 1} of {len(runs)}: {formulation} {solver or ''}", now=True)
+            if any((row["machine"], row["solver"]) == (formulation, solver) for row in table):
+                continue  # it was chosen by itself
+            model = machine(args, formulation=formulation, solver=solver).set_params(class_weight=first.class_weight)
+            table.append(_measured(model, X, learnt.y, X_out, held_out.y))
+        if args.peers:
+            from multimargin.commands.peers import peers
 
-        for name, peer in peers(args, first.class_weight):
-            terminal.status(name, now=True)
-            table.append(peer(X, learnt.y, X_out, held_out.y, table))
+            for name, peer in peers(args, first.class_weight):
+                terminal.status(name, now=True)
+                table.append(peer(X, learnt.y, X_out, held_out.y, table))
+    except KeyboardInterrupt:
+        if not table:
+            raise
+        code = INTERRUPTED
     _tell(args, terminal, table, X.shape, held_out.n_rows)
-    return DONE
+    if code == INTERRUPTED:
+        terminal.warn("interrupted: this is what was finished")
+    return code
 
 
 def _runs(kernel: str | None, n_features: int, stopping: str) -> list[tuple[str, str | None]]:
