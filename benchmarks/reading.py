@@ -15,7 +15,8 @@ from datasets import load
 from report import Report, progress
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
-from multimargin.data.svmlight import read_svmlight, write_svmlight
+from multimargin.data.svmlight import read_svmlight
+from multimargin.data.svmlight_writing import write_svmlight
 
 BARS = {1: 5, 2: 8}  # wanted ratio, by the number of threads
 

@@ -33,7 +33,8 @@ from multimargin.commands.main import main
 from multimargin.data.block_files import BlocksError, manifest_of
 from multimargin.data.blocks import open_blocks, write_blocks
 from multimargin.data.container import read_container, write_container
-from multimargin.data.svmlight import SvmlightFormatError, read_svmlight, write_svmlight
+from multimargin.data.svmlight import SvmlightFormatError, read_svmlight
+from multimargin.data.svmlight_writing import write_svmlight
 from multimargin.linear.checkpoint import CHECKPOINT, CheckpointError
 from multimargin.models import (
     ModelFormatError,

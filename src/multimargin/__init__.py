@@ -15,7 +15,7 @@ _PUBLIC = {
     "load": "multimargin.models",
     "read_svmlight": "multimargin.data.svmlight",
     "save": "multimargin.models",
-    "write_svmlight": "multimargin.data.svmlight",
+    "write_svmlight": "multimargin.data.svmlight_writing",
 }
 
 __all__ = [*_PUBLIC, "__version__"]

@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from multimargin.commands.main import main
-from multimargin.data.svmlight import write_svmlight
+from multimargin.data.svmlight_writing import write_svmlight
 
 WORDS = {
     "billing": ["invoice", "refund", "charge", "card", "payment", "price", "bill", "money", "paid", "twice"],

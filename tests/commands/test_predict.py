@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from multimargin import KernelSVM, LinearSVM
 from multimargin.commands.main import main
-from multimargin.data.svmlight import write_svmlight
+from multimargin.data.svmlight_writing import write_svmlight
 from multimargin.models import load, save
 
 KEYS = {"command", "data", "model", "out", "rows", "classes", "accuracy"}

@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from multimargin import LinearSVM
-from multimargin.data.tables import columns_of, n_features_of
+from multimargin.data.table_features import columns_of, n_features_of
 from multimargin.models import save
 
 

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from multimargin.data.svmlight import write_svmlight
+from multimargin.data.svmlight_writing import write_svmlight
 from multimargin.models import load
 
 NOTE = "multimargin: note: {}: indices start at 0\n"

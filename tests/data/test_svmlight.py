@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from multimargin.data import svmlight
+from multimargin.data.rows import check_sparse
 from multimargin.data.svmlight import SvmlightFormatError, read_svmlight, read_svmlight_rows
 from tests.data.texts import DTYPES, assert_same, fast, random_matrix, read
 
@@ -361,7 +362,7 @@ def test_damage_is_an_error_or_arrays_but_never_a_crash(data):
         except SvmlightFormatError as error:
             results.append(str(error))
         else:
-            svmlight.check_sparse(X)
+            check_sparse(X)
             assert np.isfinite(X.data).all()
             assert np.isfinite(y).all()
             results.append((X.data.tobytes(), X.indices.tobytes(), X.indptr.tobytes(), y.tobytes(), X.shape))

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from multimargin.data.svmlight import read_svmlight, write_svmlight
+from multimargin.data.svmlight import read_svmlight
+from multimargin.data.svmlight_writing import write_svmlight
 from tests.data.texts import DTYPES, assert_same, fast, finite, random_matrix
 
 

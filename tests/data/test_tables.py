@@ -8,17 +8,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from multimargin.data.table_features import columns_of, transformer
 from multimargin.data.tables import (
     Columns,
     TableError,
     Wanted,
-    columns_of,
     read_table,
     read_training_table,
     rows_as_text,
     suffix_of,
     suspicious_columns,
-    transformer,
 )
 
 TABLE = """size,colour,note,flag,y

@@ -13,7 +13,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from multimargin import LinearSVM, load, save
-from multimargin.data.tables import Columns, transformer
+from multimargin.data.table_features import transformer
+from multimargin.data.tables import Columns
 from multimargin.models.errors import ModelFormatError
 from multimargin.models.light import load_to_predict
 from multimargin.models.light_text import LightTextModel

@@ -40,7 +40,7 @@ def learn_features(data: Dataset, args: Any) -> tuple[Features, Any]:
     """The features of training rows, and their matrix."""
     if data.columns is None:
         return Features(), data.X
-    from multimargin.data.tables import transformer
+    from multimargin.data.table_features import transformer
 
     fitted = transformer(data.columns, ngrams=tuple(args.ngrams), min_df=args.min_df)
     try:

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     model = _load(args.model)
 
     from multimargin.data.atomic import write_atomically
-    from multimargin.data.tables import columns_of
+    from multimargin.data.table_features import columns_of
 
     columns = columns_of(model)
     machine = model
@@ -138,7 +138,7 @@ def _read(args: argparse.Namespace, terminal: Terminal, columns: Any, model: Any
     """The rows, in parts: the blocks of a store, else all of them."""
     from multimargin.commands.datasets import based_as
     from multimargin.commands.stored_rows import datasets_of, is_store
-    from multimargin.data.tables import n_features_of
+    from multimargin.data.table_features import n_features_of
 
     n_features = None if columns is not None else n_features_of(model)
     if n_features is None or not is_store(args.data):

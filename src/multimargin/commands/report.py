@@ -45,7 +45,8 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
 
     model = load_model(args.model)
     from multimargin.commands.datasets import based_as, read_more_data
-    from multimargin.data.tables import columns_of, labels_as, n_features_of, rows_as_text
+    from multimargin.data.table_features import columns_of, n_features_of
+    from multimargin.data.tables import labels_as, rows_as_text
 
     columns = columns_of(model)
     n_features = None if columns is not None else n_features_of(model)
