@@ -2,19 +2,19 @@
 
 #include <algorithm>
 
+#include "gemm_places.hpp"
+
 namespace mm {
 
 namespace {
 
 constexpr Index kPanel = kColumnsOfBlock;
-// Blocks are filled up with zeros to a multiple of so many rows: BLAS then computes a row the same way, to the last bit,
-// whichever rows it is computed with, and fits in several threads repeat exactly.
-constexpr Index kRows = 16;
 
 template <class T> class DenseSource final : public KernelSource<T> {
 public:
   DenseSource(const T *x, Index n, Index n_features, const KernelFunction &function, Gemm<T> gemm)
-      : x_(x), n_features_(n_features), function_(function), gemm_(gemm), norm_(static_cast<std::size_t>(n)) {
+      : x_(x), n_features_(n_features), function_(function), gemm_(gemm), places_(gemm, n_features),
+        norm_(static_cast<std::size_t>(n)) {
     this->diagonal_.resize(static_cast<std::size_t>(n));
     for (Index i = 0; i < n; ++i) {
       double sum = 0;
@@ -27,31 +27,39 @@ public:
   double cost_of_value() const override { return static_cast<double>(n_features_) + 40; }
 
   void block(const Index *rows, Index count, Index begin, Index end, T *const *out) const override {
-    compute(rows, count, (count + kRows - 1) / kRows * kRows, begin, end, out);
+    std::vector<Index> place;
+    const Index full = places_.assign(rows, count, place);
+    compute(rows, count, place.data(), full, begin, end, out);
   }
-  void row(Index i, Index begin, Index end, T *out) const override { compute(&i, 1, 1, begin, end, &out); }
+  void row(Index i, Index begin, Index end, T *out) const override {
+    const Index place = 0;
+    compute(&i, 1, &place, 1, begin, end, &out);
+  }
 
 private:
-  void compute(const Index *rows, Index count, Index full, Index begin, Index end, T *const *out) const {
-    const std::size_t d = static_cast<std::size_t>(n_features_);
-    const auto gathered = std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(full) * d);
-    for (Index r = 0; r < count; ++r) std::copy_n(x_ + rows[r] * n_features_, d, gathered.get() + r * n_features_);
-    std::fill(gathered.get() + count * n_features_, gathered.get() + full * n_features_, T{0});
+  // Rows by their place among `full` ones, of which those that nobody has are zero.
+  void compute(const Index *rows, Index count, const Index *place, Index full, Index begin, Index end,
+               T *const *out) const {
+    const auto gathered = std::make_unique<T[]>(static_cast<std::size_t>(full * n_features_));
+    for (Index r = 0; r < count; ++r)
+      std::copy_n(x_ + rows[r] * n_features_, n_features_, gathered.get() + place[r] * n_features_);
+    const Index step = places_.most() > 0 ? std::min(places_.most(), full) : full;
     const auto products =
         std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(full * std::min(kPanel, end - begin)));
     for (Index at = begin; at < end; at += kPanel) {
       const Index width = std::min(kPanel, end - at);
       if (n_features_ > 0) {
         char transposed = 'T', plain = 'N';
-        int m = static_cast<int>(width), n = static_cast<int>(full), k = static_cast<int>(n_features_);
+        int m = static_cast<int>(width), n = static_cast<int>(step), k = static_cast<int>(n_features_);
         T one = 1, zero = 0;
-        gemm_(&transposed, &plain, &m, &n, &k, &one, const_cast<T *>(x_ + at * n_features_), &k, gathered.get(), &k,
-              &zero, products.get(), &m);
+        for (Index r = 0; r < full; r += step)
+          gemm_(&transposed, &plain, &m, &n, &k, &one, const_cast<T *>(x_ + at * n_features_), &k,
+                gathered.get() + r * n_features_, &k, &zero, products.get() + r * width, &m);
       } else {
         std::fill_n(products.get(), full * width, T{0});
       }
       for (Index r = 0; r < count; ++r)
-        kernels().loops<T>().values(products.get() + r * width, norm_.data() + at,
+        kernels().loops<T>().values(products.get() + place[r] * width, norm_.data() + at,
                                     norm_[static_cast<std::size_t>(rows[r])], width, function_, out[r] + (at - begin));
     }
   }
@@ -60,6 +68,7 @@ private:
   Index n_features_;
   KernelFunction function_;
   Gemm<T> gemm_;
+  GemmPlaces<T> places_;
   std::vector<T> norm_;
 };
 

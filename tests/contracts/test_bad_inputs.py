@@ -40,6 +40,9 @@ DAYS = np.arange("2024-01-01", "2024-01-31", dtype="datetime64[D]")
 MIXED = np.array([1, "a", 2] * 10, dtype=object)
 
 
+CHANGED = ("formulation was changed from 'dag' to 'one_vs_rest' after the fit", "set it back, or fit again")
+
+
 def but(array, *place_and_value):
     """A copy with one entry changed."""
     *place, value = place_and_value
@@ -114,6 +117,10 @@ PARAMETERS = [
     (lambda: kernel(working_set=10**12), ValueError, "working_set", "at most 2147483647"),
     (lambda: kernel(C=1e200), ValueError, "sum of C_i sqrt(K(x_i, x_i))", "or lower C or the weights", "1e+200"),
     (lambda: kernel(kernel="precomputed"), ValueError, "'precomputed' needs a square X", "got 30 x 4"),
+    (lambda: kernel(kernel=lambda A, B: A @ B.T + A[:, :1]), ValueError, "is not symmetric", "k(z, x)"),
+    (lambda: kernel(kernel=lambda A, B: A @ (B - B.mean(axis=0)).T), ValueError, "other rows are in the call"),
+    (lambda: kernel(kernel=lambda A, B: np.negative(A, out=A) @ B.T), ValueError, "read-only"),
+    (lambda: cv(scoring=["accuracy", "f1_macro"]), ValueError, "scoring must be one score", "'f1_macro'"),
     (lambda: cv(cv=1), ValueError, "n_splits=2 or more, got n_splits=1"),
     (lambda: cv(cv=1000), ValueError, "n_splits=1000", "n_samples=30"),
     (lambda: cv(Cs=0), ValueError, "Cs must be", "at least 1, got 0"),
@@ -140,7 +147,18 @@ LABELLED = [
     (lambda: fit(labels=MIXED), ValueError, "y mixes int, strings", "[str(label) for label in y]"),
     (lambda: fit(labels=but(MIXED, 4, None)), ValueError, "y has no label (None or NaN) in row 4", "leave out rows"),
     (lambda: fit(labels=pd.Series([*"ab" * 14, None, "a"])), ValueError, "y has no label (None or NaN) in row 28"),
-    (lambda: fit(labels=but(LABELS * 1.0, 3, np.nan)), ValueError, "y contains NaN"),
+    (lambda: fit(labels=but(LABELS * 1.0, 3, np.nan)), ValueError, "y has no label (None or NaN) in row 3"),
+    (lambda: fit(labels=but(LABELS * 1.0, 3, np.inf)), ValueError, "y contains infinity", "row 3"),
+    (lambda: fit(labels=pd.Series(LABELS, dtype="Int64").mask(LABELS == 1)), ValueError, "in row 10", "leave out rows"),
+    (lambda: fit(labels=pd.Series([*"abc"] * 10, dtype="string").mask(LABELS == 2)), ValueError, "in row 20"),
+    (lambda: fit(labels=np.ma.masked_equal(LABELS, 2)), ValueError, "y has masked entries", "y.filled(...)"),
+    (lambda: fit(weights=np.ma.masked_equal(LABELS, 2)), ValueError, "sample_weight has masked entries", "filled(...)"),
+    (lambda: fit("dag").set_params(formulation="one_vs_rest").predict(ROWS), ValueError, *CHANGED),
+    (lambda: kernel("dag").set_params(formulation="one_vs_rest").score(ROWS, LABELS), ValueError, *CHANGED),
+    (lambda: fit("dag").set_params(formulation="one_vs_rest").partial_fit(ROWS, LABELS), ValueError, *CHANGED),
+    (lambda: save(fit("dag").set_params(formulation="one_vs_rest"), "never"), ValueError, *CHANGED),
+    (lambda: save(kernel("dag").set_params(formulation="one_vs_rest"), "never"), ValueError, *CHANGED),
+    (lambda: fit("dag").set_params(formulation="crammer_singer").label_doubt(), ValueError, "not 'dag' with 'hinge'"),
     (lambda: fit(labels=np.eye(3)[LABELS]), ValueError, "y should be a 1d array", "(30, 3)"),
     (lambda: fit(labels=LABELS[:-1]), ValueError, "inconsistent numbers of samples: [30, 29]"),
     (lambda: LinearSVM().fit(X), ValueError, "requires y to be passed"),
@@ -154,6 +172,8 @@ OF_ROWS = [
     (lambda: kernel(on=sp.csc_array(but(ROWS, 9, 0, np.nan))), ValueError, "X contains NaN", "row 9, column 0"),
     (lambda: fit(on=pd.DataFrame(but(ROWS, 3, 1, np.nan))), ValueError, "X contains NaN", "row 3, column 1"),
     (lambda: fit().predict(but(ROWS, 5, 3, -np.inf)), ValueError, "X contains infinity", "row 5, column 3"),
+    (lambda: fit(on=np.ma.masked_greater(ROWS, 6)), ValueError, "X has masked entries", "X.filled(...)"),
+    (lambda: fit().predict(np.ma.masked_greater(ROWS, 6)), ValueError, "X has masked entries", "X.filled(...)"),
     (lambda: fit(on=ROWS[:, 0]), ValueError, "Expected 2D array, got 1D array", "reshape(-1, 1)"),
     (lambda: fit(on=ROWS[None]), ValueError, "Found array with dim 3"),
     (lambda: fit(on=ROWS[:0], labels=[]), ValueError, "0 sample(s)", "minimum of 1 is required by LinearSVM"),
@@ -322,6 +342,20 @@ def test_bad_command(line, code, words, folder, capsys):
 
 # What is odd, but has a meaning
 
+
+def strided(rows):
+    """CSR whose values and indices are every other entry of arrays."""
+    X = sp.csr_array(rows)
+    return sp.csr_array((np.repeat(X.data, 2)[::2], np.repeat(X.indices, 2)[::2], X.indptr), shape=X.shape)
+
+
+def swapped(rows):
+    """CSR with indices as another kind of machine has them."""
+    X = sp.csr_array(rows)
+    X.indices, X.indptr = (part.astype(part.dtype.newbyteorder()) for part in (X.indices, X.indptr))
+    return X
+
+
 TAKEN = {
     "COO": sp.coo_array(ROWS),
     "CSC": sp.csc_array(ROWS),
@@ -333,6 +367,9 @@ TAKEN = {
     "objects": ROWS.astype(object),
     "Fortran order": np.asfortranarray(ROWS),
     "lists": ROWS.tolist(),
+    "CSR whose parts are strided": strided(ROWS),
+    "CSR with bytes in the other order": swapped(ROWS),
+    "nothing masked": np.ma.masked_greater(ROWS, 100),
     "a frame of mixed numbers": pd.DataFrame(ROWS, columns=[*"abcd"]).assign(flag=LABELS == 1, count=LABELS),
 }
 
@@ -340,7 +377,45 @@ TAKEN = {
 @pytest.mark.parametrize("kind", TAKEN)
 @pytest.mark.parametrize("of", [LinearSVM, KernelSVM])
 def test_other_kinds_of_rows_are_taken(of, kind):
-    assert fit(of=of, on=TAKEN[kind]).predict(TAKEN[kind]).shape == LABELS.shape
+    model = fit(of=of, on=TAKEN[kind])
+    assert model.predict(TAKEN[kind]).shape == LABELS.shape
+    if "CSR" in kind:
+        usual = sp.csr_array(ROWS)
+        np.testing.assert_array_equal(
+            model.decision_function(TAKEN[kind]), fit(of=of, on=usual).decision_function(usual)
+        )
+
+
+LARGE = np.array([2**60, 2**60 + 1, 7])[LABELS]  # the first two are the same in float64
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "UInt64", "int64[pyarrow]", object])
+@pytest.mark.parametrize("of", [LinearSVM, KernelSVM])
+def test_large_labels_stay_apart(of, dtype):
+    labels = pd.Series(LARGE, dtype=dtype)
+    model = fit(of=of, labels=labels)
+    assert model.classes_.tolist() == [7, 2**60, 2**60 + 1]
+    assert np.array_equal(model.predict(ROWS), np.unique(LARGE)[fit(of=of, labels=(LABELS + 1) % 3).predict(ROWS)])
+
+
+def test_labels_of_pandas_are_what_they_are():
+    assert fit(labels=pd.Series(LABELS == 1, dtype="boolean")).classes_.tolist() == [False, True]
+    for dtype in ("string", "category"):
+        assert fit(labels=pd.Series([*"abc"] * 10, dtype=dtype)).classes_.tolist() == [*"abc"]
+
+
+@pytest.mark.parametrize("number", [np.float64, np.float32])
+@pytest.mark.parametrize("of", [LinearSVM, KernelSVM])
+def test_numbers_of_numpy_are_numbers(of, number):
+    values = dict(C=1.0, tol=1e-6, intercept_scaling=2.0, time_limit=60.0)
+    given = {name: number(value) for name, value in values.items()}
+    numbers = {name: float(value) for name, value in given.items()}
+    np.testing.assert_array_equal(fit(of=of, **given).intercept_, fit(of=of, **numbers).intercept_)
+
+
+def test_a_fit_after_a_change_of_the_formulation_is_a_fresh_one():
+    again = fit("dag").set_params(formulation="one_vs_rest").fit(ROWS, LABELS)
+    np.testing.assert_array_equal(again.coef_, fit("one_vs_rest").coef_)
 
 
 def test_a_warm_start_with_other_classes_begins_anew():

@@ -13,8 +13,10 @@ from multimargin.data.tables import (
     Columns,
     TableError,
     Wanted,
+    nearly_numeric,
     read_table,
     read_training_table,
+    row_counters,
     rows_as_text,
     suffix_of,
     suspicious_columns,
@@ -167,6 +169,29 @@ def test_rows_for_people(path):
 def test_keys_are_suspicious():
     frame = pandas.DataFrame({"id": [f"T{i}" for i in range(60)], "kind": ["a", "b"] * 30})
     assert suspicious_columns(frame, Columns(categorical=("id", "kind"))) == [("id", 60)]
+
+
+def test_columns_that_are_nearly_numeric(tmp_path):
+    path = tmp_path / "table.csv"
+    lines = [f"{age},{i % 3},{i % 2}" for i, age in enumerate([*range(30), "?", "", *range(30)])]
+    path.write_text("\n".join(["age,few,y", *lines]))
+    frame, _, columns = read_training_table(str(path), "y", Wanted())
+    assert columns.categorical == ("age",)
+    assert nearly_numeric(frame, columns) == [("age", 31, "?")]
+    path.write_text("\n".join(["age,few,y", *(line.replace("?", "") for line in lines)]))
+    frame, _, columns = read_training_table(str(path), "y", Wanted())
+    assert columns.categorical == () and nearly_numeric(frame, columns) == []
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_nameless_column_that_counts_rows(tmp_path, first):
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join([",age,y", *(f"{i + first},{i},{i % 2}" for i in range(9))]))
+    frame, _, columns = read_training_table(str(path), "y", Wanted())
+    (name,) = row_counters(frame, columns)
+    assert name == "Unnamed: 0"
+    path.write_text("\n".join([",age,y", *(f"{i // 2},{i},{i % 2}" for i in range(9))]))
+    assert row_counters(*read_training_table(str(path), "y", Wanted())[::2]) == []
 
 
 @pytest.mark.parametrize(

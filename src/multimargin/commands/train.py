@@ -154,9 +154,22 @@ def _needs_no_scikit_learn(args: argparse.Namespace) -> bool:
 def _note_keys(data: Any, terminal: Terminal) -> None:
     if data.columns is None:
         return
-    from multimargin.data.tables import suspicious_columns
+    from multimargin.data.tables import nearly_numeric, row_counters, suspicious_columns
 
+    for name in row_counters(data.X, data.columns):
+        terminal.note(
+            f"{data.path}: column {name!r} counts the rows, as the index that pandas writes; "
+            f"--drop {shlex.quote(name)} leaves it out"
+        )
+    numeric = nearly_numeric(data.X, data.columns)
+    for name, row, value in numeric:
+        terminal.note(
+            f"{data.path}: column {name!r} is of categories, each value a feature, as row {row} has {value!r} among "
+            f"numbers; leave such cells empty, and it is a number (--numeric {shlex.quote(name)} says where it is not)"
+        )
     for name, n_values in suspicious_columns(data.X, data.columns):
+        if name in {about for about, _, _ in numeric}:
+            continue
         word = shlex.quote(name)
         terminal.note(
             f"{data.path}: column {name!r} has {n_values} different values in {data.n_rows} rows, each a feature; "

@@ -40,6 +40,8 @@ def read_npz(path) -> tuple[Any, np.ndarray | None]:
                 f"{path}: is no .npz file of numbers, or a broken one (numpy.savez writes them)"
             ) from error
     if y is not None:
+        if y.dtype.kind not in "biufUS":
+            raise ValueError(f"{path}: y holds {y.dtype}; labels must be numbers or strings")
         if y.ndim != 1:
             raise ValueError(f"{path}: y has shape {y.shape}; it must be one label a row")
         if len(y) != X.shape[0]:

@@ -150,6 +150,20 @@ class _Blocks:
         self.indptr, self.indices, self.data = X.indptr, X.indices, X.data
 
 
+def with_plain_parts(X: Any) -> Any:
+    """CSR or CSC whose parts are neither strided nor in the order of bytes of another machine: X itself, or a copy."""
+    if X.format not in ("csr", "csc"):
+        return X
+    given = (X.data, X.indices, X.indptr)
+    parts = tuple(_plain(part) for part in given)
+    return X if all(map(lambda a, b: a is b, parts, given)) else type(X)(parts, shape=X.shape)
+
+
+def _plain(part: np.ndarray) -> np.ndarray:
+    native = part if part.dtype.isnative else part.astype(part.dtype.newbyteorder("="))
+    return native if native.flags.c_contiguous else np.ascontiguousarray(native)
+
+
 def check_csr(X: Any, kind: str = "CSR", line: str = "row", entry: str = "column") -> None:
     """Refuse broken CSR parts, or those of a transposed CSC matrix with lines and entries named accordingly."""
     n_lines, n_entries = X.shape
@@ -169,7 +183,7 @@ def check_csr(X: Any, kind: str = "CSR", line: str = "row", entry: str = "column
         raise ValueError(
             f"broken {kind} matrix: indptr ends at {end}, but there are {len(indices)} indices and {len(X.data)} values"
         )
-    used = indices[:end]
+    used = _plain(indices[:end])
     # As unsigned numbers negative ones are large: one pass for both bounds.
     if end and used.view(np.dtype(f"u{used.itemsize}")).max() >= n_entries:
         bad = int(np.flatnonzero((used < 0) | (used >= n_entries))[0])

@@ -168,6 +168,29 @@ def suspicious_columns(frame: Any, columns: Columns) -> list[tuple[str, int]]:
     return [(name, count) for name, count in counts if count > max(_MANY_VALUES, len(frame) // 2)]
 
 
+def nearly_numeric(frame: Any, columns: Columns) -> list[tuple[str, int, str]]:
+    """Categorical columns of many values, nearly all of them numbers, with the row and the value of the first other."""
+    pandas = import_pandas()
+    found = []
+    for name in columns.categorical:
+        given = frame[name].dropna()
+        number = pandas.to_numeric(given, errors="coerce").notna()
+        if given.nunique() > _MANY_VALUES and 0.9 <= number.mean() < 1:
+            row = int(np.flatnonzero(~number)[0])
+            found.append((name, int(given.index[row]) + 1, str(given.iloc[row])))
+    return found
+
+
+def row_counters(frame: Any, columns: Columns) -> list[str]:
+    """Numeric columns without a name that count the rows: the index, as pandas writes it."""
+    counts = np.arange(len(frame))
+    return [
+        name
+        for name in columns.numeric
+        if name.startswith("Unnamed: ") and any(np.array_equal(frame[name], counts + first) for first in (0, 1))
+    ]
+
+
 def rows_as_text(frame: Any, columns: Columns) -> list[str]:
     """Every row for people to read: its text, or its columns with their names."""
     if columns.one_text:

@@ -17,8 +17,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from multimargin.data.blocks import BlockStore
-from multimargin.data.rows import check_sparse
-from multimargin.estimators.bad_rows import check_dates, check_labels, check_path, explained
+from multimargin.data.rows import check_sparse, with_plain_parts
+from multimargin.estimators.bad_rows import (
+    check_dates,
+    check_labels,
+    check_masks,
+    check_path,
+    explained,
+    plain_labels,
+)
 from multimargin.estimators.calibration import log_probabilities, probabilities
 from multimargin.estimators.callbacks import CallbackSupport, observed, with_callbacks
 from multimargin.estimators.identity import identity
@@ -134,10 +141,16 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
                 f"{type(self).__name__} does not take a store of blocks here, only arrays and sparse matrices; "
                 "LinearSVM takes one in fit, decision_function, predict and score"
             )
+        if not reset:
+            self._check_as_fitted()
         check_path(X)
         check_dates(X)
+        check_masks(X, "X")
         if sp.issparse(X):
             check_sparse(X)
+            X = with_plain_parts(X)
+        if not isinstance(y, str):
+            y = plain_labels(y)
         options: dict[str, Any] = dict(
             accept_sparse=accept_sparse, dtype=[np.float64, np.float32], order="C", reset=reset
         )
@@ -148,6 +161,7 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
             raise explained(error, X, y) from None
 
     def _weights_of_rows(self, X, sample_weight) -> np.ndarray:
+        check_masks(sample_weight, "sample_weight")
         try:
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         except (TypeError, ValueError) as error:
@@ -270,10 +284,11 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
             those on which the other class scores highest above the label come first.
         """
         check_is_fitted(self)
-        if self.formulation not in JOINT or self.loss != "hinge":
+        formulation, loss, _ = self.__dict__.get("_dual_problem", (self.formulation, self.loss, ()))
+        if formulation not in JOINT or loss != "hinge":
             raise ValueError(
                 "label_doubt needs formulation='crammer_singer' or 'weston_watkins' and loss='hinge', "
-                f"not {self.formulation!r} with {self.loss!r}"
+                f"not {formulation!r} with {loss!r}"
             )
         if not hasattr(self, "dual_coef_"):
             raise NotFittedError(

@@ -280,15 +280,16 @@ class KernelSVM(MarginClassifier):
         name = "callable" if callable(self.kernel) else self.kernel
         gamma = resolve_gamma(self.gamma, X, weight) if name in USE_GAMMA else 1.0
         joint = self.formulation in JOINT
+        function = self.kernel if name == "callable" else None
+        kernel = Kernel(name, gamma, int(self.degree), float(self.coef0), function)
+        kernel.check_pairs(X)
         return KernelRequest(
             X=X,
             y=encoded,
             cap=cap,
             n_classes=len(self.classes_),
             formulation=self.formulation,
-            kernel=Kernel(
-                name, gamma, int(self.degree), float(self.coef0), self.kernel if name == "callable" else None
-            ),
+            kernel=kernel,
             bias=float(self.intercept_scaling) ** 2 if self.fit_intercept and joint else 0.0,
             free_bias=bool(self.fit_intercept) and not joint,
             solver=self.solver,
@@ -298,7 +299,7 @@ class KernelSVM(MarginClassifier):
             threshold_factor=float(self.threshold_factor),
             working_set=None if self.working_set is None else int(self.working_set),
             cache_bytes=int(self.cache_mb * 2**20),
-            tol=self.tol,
+            tol=float(self.tol),
             stopping=self.stopping,
             shrinking=bool(self.shrinking),
             cooling=bool(self.cooling),

@@ -130,7 +130,7 @@ class LinearMachine(Margins):
 
     def _settings(self, solver: str) -> Settings:
         return Settings(
-            tol=self.tol,
+            tol=float(self.tol),  # NumPy's numbers compare to what is no bool
             stopping=self.stopping,
             shrinking=bool(self.shrinking),
             cooling=bool(self.cooling),

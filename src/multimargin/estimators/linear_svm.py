@@ -211,6 +211,7 @@ class LinearSVM(LinearMachine, MarginClassifier):
                 "begin anew, or use fit on all rows"
             )
         if first:
+            self._fitted_formulation = self.formulation
             self._hold(padded_weights(X.shape[1] + bool(self.fit_intercept), self._n_lanes()))
         weight = self._weights_of_rows(X, sample_weight)
         W = self._whole_weights()

@@ -160,6 +160,8 @@ solver_options
         check_callbacks(self.callbacks)
         of_fold = {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
         LinearSVM(**of_fold)._check()
+        if not (self.scoring is None or isinstance(self.scoring, str) or callable(self.scoring)):
+            raise ValueError(f"scoring must be one score, by name or as a callable, got {self.scoring!r}")
         scorer = check_scoring(self, scoring=self.scoring)
         if getattr(scorer, "_response_method", None) == "predict_proba":
             raise ValueError(f"scoring={self.scoring!r} needs probabilities, which machines of folds do not have")

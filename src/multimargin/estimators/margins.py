@@ -149,6 +149,14 @@ class Margins:
     def _n_lanes(self) -> int:
         return n_lanes(self.formulation, len(self.classes_))
 
+    def _check_as_fitted(self) -> None:
+        """Refuse a model whose formulation was changed after its fit: its machines are not those of the new one."""
+        was = self.__dict__.get("_fitted_formulation", self.formulation)
+        if was != self.formulation:
+            raise ValueError(
+                f"formulation was changed from {was!r} to {self.formulation!r} after the fit: set it back, or fit again"
+            )
+
     def _trained(self, request) -> tuple[Any, bool]:
         """What came of a request, and whether an interrupt cut it short."""
         try:
@@ -160,6 +168,7 @@ class Margins:
 
     def _store(self, trained, request) -> None:
         outcome = trained.outcome
+        self._fitted_formulation = self.formulation
         for stale in (*CERTIFIED, "first_index_"):  # of an earlier fit
             self.__dict__.pop(stale, None)
         if trained.dual_coef is not None:

@@ -33,6 +33,8 @@ USE_GAMMA = ("rbf", "poly", "sigmoid")
 _SAME_ROW = 16  # squared distances below so many units of rounding of the squared norms are zero
 _SEEN = 1e-4  # by which such a distance must change a value for that to be worth a pass
 _ROWS_OF_A_CALL = 64  # rows of which a callable is asked for all values, for the sake of their diagonal
+_ROWS_OF_A_CHECK = 6  # by which a callable shows whether it is a kernel
+_APART = 1e-4  # of the largest value, by which values of a pair may differ: functions may compute in float32
 _VARIANCE_BYTES = 1 << 24
 # A multiply-add of a product of two sparse matrices costs as much as this many of a sparse with a dense one.
 _SPARSE_COST = 5.0
@@ -108,13 +110,36 @@ class Kernel:
                 advice = f": scale the features down{smaller}"
             raise ValueError(f"values of the {self.name} kernel are not finite{advice}")
 
+    def check_pairs(self, X: Any) -> None:
+        """Refuse a callable whose value of a pair depends on the other rows of the call, or on which row comes first;
+        as a few rows of X show it."""
+        if self.name != "callable" or X.shape[0] < 2:
+            return
+        few = X[:: max(1, X.shape[0] // _ROWS_OF_A_CHECK)][:_ROWS_OF_A_CHECK]
+        values = self.block(few, few)
+        allowed = _APART * float(np.abs(values).max())
+        half = len(values) // 2
+        for x, y in ((1, len(values)), (half, half)):
+            if not np.all(np.abs(self.block(few[:x], few[:y]) - values[:x, :y]) <= allowed):
+                raise ValueError(
+                    f"the kernel {self.function!r} gives a pair of rows another value when other rows are in the call: "
+                    "it must be a function of the two rows alone (without means or scales of what it is given)"
+                )
+        if not np.all(np.abs(values - values.T) <= allowed):
+            raise ValueError(
+                f"the kernel {self.function!r} is not symmetric: k(x, z) must be k(z, x) for all rows x and z"
+            )
+
     def _of_products(self, products: np.ndarray) -> np.ndarray:
         """The kernels of x . y, in place."""
         if self.name == "linear":
             return products
         products *= self.gamma
         products += self.coef0
-        return np.tanh(products, out=products) if self.name == "sigmoid" else _power(products, self.degree)
+        if self.name == "poly":
+            return _power(products, self.degree)
+        self.check_finite(products)  # the tangent of what overflowed is a number
+        return np.tanh(products, out=products)
 
     def _rbf(self, X: Any, Y: Any, x_norms: np.ndarray | None, y_norms: np.ndarray | None) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -139,7 +164,7 @@ class Kernel:
 
     def _called(self, X: Any, Y: Any) -> np.ndarray:
         assert self.function is not None
-        given = self.function(X, Y)
+        given = self.function(_not_to_be_written(X), _not_to_be_written(Y))
         values = given.toarray() if sp.issparse(given) else np.asarray(given)
         wanted = (X.shape[0], Y.shape[0])
         if values.shape != wanted:
@@ -147,6 +172,15 @@ class Kernel:
         if values.dtype.kind not in "fiub":
             raise ValueError(f"the kernel {self.function!r} must return real numbers, got dtype {values.dtype}")
         return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+
+
+def _not_to_be_written(X: Any) -> Any:
+    """Dense rows that a function cannot change."""
+    if sp.issparse(X):
+        return X
+    view = X.view()
+    view.flags.writeable = False
+    return view
 
 
 def resolve_gamma(gamma: float | str, X: Any, weight: np.ndarray | None = None) -> float:

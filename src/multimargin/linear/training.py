@@ -143,7 +143,7 @@ def train(request: Request) -> Trained:
             with checkpoint.restoring():
                 results.set_state(state)
     try:
-        with interruptible(), _blas_threads(request):
+        with interruptible(), _blas_threads(request, len(plan)):
             if request.solver == "accelerated_sdm":
                 request.directions = leading_directions(request.X, request.rows, request.norm, results.U)
             solve(
@@ -272,13 +272,13 @@ def weights_of(machine: Machine, *, take: bool = False) -> tuple[Any, tuple[floa
     return W, (np.nan, np.nan, np.nan)
 
 
-def _blas_threads(request: Request) -> Any:
-    """Solvers that call BLAS get the threads that the user gave, no more."""
+def _blas_threads(request: Request, n_machines: int) -> Any:
+    """Solvers that call BLAS get the threads that the user gave, no more; machines side by side share them."""
     if request.solver not in ("newton", "cutting_plane"):
         return nullcontext()
     from multimargin.linear.blas import blas_threads
 
-    return blas_threads(request.n_threads)
+    return blas_threads(max(1, request.n_threads // n_machines))
 
 
 def machine_of(request: Request, task: Task, position: int) -> Machine:

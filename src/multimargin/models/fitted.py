@@ -22,6 +22,7 @@ def write_linear(node: Writer, model: Any, duals: bool) -> None:
     """Store a linear machine."""
     check_fitted(model, "coef_")
     model._check()
+    model._check_as_fitted()
     write_parameters(node, model)
     sparse = is_sparse(model.coef_)
     coef: Any = model.coef_ if sparse else np.asarray(model.coef_)

@@ -50,6 +50,7 @@ def write_kernel_svm(node: Writer, model: KernelSVM, duals: bool) -> None:
     """Store a KernelSVM; its duals are needed to predict, and always there."""
     check_fitted(model, "_kernel")
     model._check()
+    model._check_as_fitted()
     kernel = model._kernel
     if kernel.name == "callable" or callable(model.kernel):
         function = model.kernel if callable(model.kernel) else kernel.function
@@ -94,6 +95,7 @@ def read_linear_svm(node: Reader) -> LinearSVM:
         "coef_": linear.weights.to_scipy().T if isinstance(linear.weights, Csr) else linear.weights.T,
         "intercept_": linear.intercept,
         "n_features_in_": linear.weights.shape[0],
+        "_fitted_formulation": model.formulation,
     }
     if linear.calibration is not None:
         state["calibration_"] = linear.calibration
@@ -128,6 +130,7 @@ def read_kernel_svm(node: Reader) -> KernelSVM:
         raise node.wrong(f"a precomputed kernel cannot have the shape {n_rows} x {n_columns}")
     classes = read_classes(node)
     state: dict[str, Any] = {"classes_": classes, "n_features_in_": n_columns, "_kernel": kernel}
+    state["_fitted_formulation"] = model.formulation
     state |= _read_shared(node, n_columns, KERNEL_HISTORY)
     state |= _read_duals(node, len(classes), model.formulation)
     duals, support = state["dual_coef_"], state["support_"]

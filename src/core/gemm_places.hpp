@@ -1,0 +1,98 @@
+// Where rows stand in a call of gemm, so that their products do not depend on the rows beside them.
+//
+// Kernel values of a row must be the same, to the last bit, whichever rows it is computed with: then fits in several threads
+// repeat exactly, and so do those that go on from a checkpoint. Most BLAS compute all rows of a call in the same way if
+// they are filled up to a multiple of 16. OpenBLAS's sgemm for Haswell and Zen does not: of every twelve rows the first
+// six are computed in one way, the others in another. So rows have kinds, by their number, and each kind has its
+// places in a period of the call. Period and kinds are found by products of equal rows.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "kernel_source.hpp"
+#include "random.hpp"
+
+namespace mm {
+
+template <class T> class GemmPlaces {
+public:
+  GemmPlaces(Gemm<T> gemm, Index n_features) : depth_(std::min<Index>(n_features, 256)) {
+    if (depth_ > 0) find(gemm);
+    columns_ = {};
+    rows_ = {};
+  }
+
+  // Rows of one call; 0: any multiple of the period.
+  Index most() const { return most_; }
+
+  // The place of every row; returns how many places there are, a multiple of the period.
+  Index assign(const Index *rows, Index count, std::vector<Index> &place) const {
+    std::vector<Index> taken(places_.size(), 0);
+    const Index kinds = static_cast<Index>(places_.size()), period = this->period();
+    place.resize(static_cast<std::size_t>(count));
+    Index periods = 0;
+    for (Index r = 0; r < count; ++r) {
+      const auto kind = static_cast<std::size_t>(rows[r] % kinds);
+      const Index of_kind = static_cast<Index>(places_[kind].size()), at = taken[kind]++;
+      place[static_cast<std::size_t>(r)] = at / of_kind * period + places_[kind][static_cast<std::size_t>(at % of_kind)];
+      periods = std::max(periods, at / of_kind + 1);
+    }
+    return periods * period;
+  }
+
+private:
+  static constexpr Index kWidth = 87, kMost = 48; // columns: whole vectors of them, and what is left over in every way
+
+  void find(Gemm<T> gemm) {
+    Random random(1);
+    const auto number = [&] { return static_cast<T>(random.below(1000)) / T{997} - T{0.5}; };
+    std::vector<T> row(static_cast<std::size_t>(depth_));
+    columns_.resize(static_cast<std::size_t>(kWidth * depth_));
+    std::generate(columns_.begin(), columns_.end(), number);
+    std::generate(row.begin(), row.end(), number);
+    for (Index r = 0; r < kMost; ++r) rows_.insert(rows_.end(), row.begin(), row.end());
+    for (const Index period : {16, 12})
+      if (has_period(gemm, period)) return;
+    most_ = 8; // else by calls of few rows, all computed in the same way
+    while (most_ > 1 && !has_period(gemm, most_, 1)) most_ /= 2;
+    if (most_ == 1) has_period(gemm, 1, 1);
+  }
+
+  Index period() const {
+    std::size_t sum = 0;
+    for (const auto &places : places_) sum += places.size();
+    return static_cast<Index>(sum);
+  }
+
+  // Whether rows a period apart are computed in the same way, in calls of one to `most` periods; then finds the kinds.
+  bool has_period(Gemm<T> gemm, Index period, Index most = 4) {
+    std::vector<T> first, values;
+    for (Index periods = 1; periods <= most && periods * period <= kMost; ++periods) {
+      values.resize(static_cast<std::size_t>(kWidth * period * periods));
+      char transposed = 'T', plain = 'N';
+      int m = static_cast<int>(kWidth), n = static_cast<int>(period * periods), k = static_cast<int>(depth_);
+      T one = 1, zero = 0;
+      gemm(&transposed, &plain, &m, &n, &k, &one, columns_.data(), &k, rows_.data(), &k, &zero, values.data(), &m);
+      if (first.empty()) first = values;
+      for (std::size_t i = 0; i < values.size(); ++i)
+        if (values[i] != first[i % first.size()]) return false;
+    }
+    places_.clear();
+    for (Index p = 0; p < period; ++p) {
+      const auto same = [&](const std::vector<Index> &places) {
+        return std::equal(first.begin() + p * kWidth, first.begin() + (p + 1) * kWidth, first.begin() + places[0] * kWidth);
+      };
+      const auto known = std::find_if(places_.begin(), places_.end(), same);
+      if (known == places_.end()) places_.push_back({p});
+      else known->push_back(p);
+    }
+    return most > 1 || places_.size() == 1;
+  }
+
+  Index depth_, most_ = 0;
+  std::vector<T> columns_, rows_;
+  std::vector<std::vector<Index>> places_{{0}}; // of every kind, in a period
+};
+
+} // namespace mm
