@@ -331,6 +331,18 @@ def test_other_parameters(iris, kept, parameters, said):
     assert path.read_bytes() == before
 
 
+def test_another_kernel_of_the_same_name(iris, tmp_path):
+    def kernel(gamma):
+        return lambda X, Y: np.exp(-gamma * ((X[:, None] - Y[None]) ** 2).sum(axis=2))
+
+    model = KernelSVM(kernel=kernel(0.1), working_set=4, tol=1e-6, checkpoint=tmp_path / "state")
+    assert stopped(model, *iris, InterruptAt(2), 0)
+    model.set_params(callbacks=None)
+    with pytest.raises(CheckpointError, match="kernel has other values"):
+        model.set_params(kernel=kernel(0.2)).fit(*iris)
+    assert model.set_params(kernel=kernel(0.1)).fit(*iris).converged_
+
+
 def test_other_data(iris, kept):
     X, y = iris
     model = kept[1]
