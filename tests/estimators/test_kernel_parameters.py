@@ -248,7 +248,7 @@ def test_one_class_is_not_enough():
     ("labels", "message"),
     [
         (y + 0.5, "continuous"),
-        (np.where(y == 1, np.nan, y), "y contains NaN"),
+        (np.where(y == 1, np.nan, y), r"y has no label \(None or NaN\) in row"),
         (np.eye(3)[y], "1d"),
         (y[:-1], "inconsistent numbers of samples"),
         (None, "y"),

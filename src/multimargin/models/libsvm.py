@@ -289,6 +289,7 @@ def _model(
         gamma_=kernel.gamma if kernel.name in USE_GAMMA else None,
         shape_fit_=(duals.shape[0], n_columns),
         _kernel=kernel,
+        _fitted_formulation="one_vs_one",
         # C is unknown: the least that each row's duals allow.
         _dual_caps=np.abs(duals).max(axis=1).toarray().ravel(),
         _dual_labels=classes,
