@@ -44,7 +44,11 @@ GOOD = ("converged", "warned", "refused")
 TOL = 1e-3
 # What rounding may add to a gap: of kernels in float32, a share of tol; of a model in float64, its last digits.
 ROUNDING = {"linear": 1e-6, "kernel": 0.3 * TOL}
-MAX_ITER = {"linear": 100, "kernel": 100, "classes": 3}
+LIMITS = {
+    "linear": {"max_iter": 100},
+    "kernel": {"max_iter": 100},
+    "classes": {"max_iter": 3, "time_limit": 10.0},  # seconds; then comes one more pass, for the certificate
+}
 MEMORY = 6 << 30  # bytes of address space of a child
 # An error is clear if it says one of these: which argument, and what to do about it.
 ADVICE = r"scale the features|lower C|raise C|sample_weight|C must|gamma|choose|\buse\b|needs"
@@ -54,7 +58,7 @@ def ended(one: Cell) -> tuple[str, str]:
     """Kind of ending and a word about it."""
     X, y, weight = one.rows()
     estimator = multimargin.KernelSVM if one.family == "kernel" else multimargin.LinearSVM
-    model = estimator(**one.parameters, tol=TOL, max_iter=MAX_ITER[one.family])
+    model = estimator(**one.parameters, tol=TOL, **LIMITS[one.family])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

@@ -218,21 +218,27 @@ void define_kernel_machines(nb::module_ &m) {
           },
           "Hits, misses and kernel values computed.")
       .def(
-          "row",
-          [](PyStore &self, Index i, Index group) {
-            if (i < 0 || i >= self.n() || group < 0 || group >= self.n_groups()) throw nb::index_error("no such row");
+          "rows",
+          [](PyStore &self, std::vector<Index> rows, Index group) {
+            if (group < 0 || group >= self.n_groups()) throw nb::index_error("no such group");
+            for (const Index i : rows)
+              if (i < 0 || i >= self.n()) throw nb::index_error("no such row");
             return std::visit(
                 [&]<class T>(Store<T> &s) {
-                  typename mm::RowStore<T>::Tile tile;
+                  std::vector<typename mm::RowStore<T>::Tile> tiles(rows.size());
                   {
                     nb::gil_scoped_release release;
-                    s->fetch(&i, 1, group, &tile);
+                    s->fetch(rows.data(), static_cast<Index>(rows.size()), group, tiles.data());
                   }
-                  return owned_array(std::vector<double>(tile.get(), tile.get() + s->group_size(group)));
+                  const Index width = s->group_size(group);
+                  std::vector<double> values;
+                  for (const auto &tile : tiles) values.insert(values.end(), tile.get(), tile.get() + width);
+                  return owned_array(std::move(values), {rows.size(), static_cast<std::size_t>(width)});
                 },
                 self.store);
           },
-          "i"_a, "group"_a, "Kernel values of row i in a group of columns, as float64.");
+          "rows"_a, "group"_a,
+          "Kernel values of rows, computed in one block as far as they are not there, in a group of columns, as float64.");
 
   nb::class_<mm::Round>(m, "Round", "What a kernel machine tells after a round.")
       .def_ro("complete", &mm::Round::complete)

@@ -8,6 +8,8 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "kernel_source.hpp"
@@ -53,10 +55,16 @@ private:
     std::generate(row.begin(), row.end(), number);
     for (Index r = 0; r < kMost; ++r) rows_.insert(rows_.end(), row.begin(), row.end());
     for (const Index period : {16, 12})
-      if (has_period(gemm, period)) return;
-    most_ = 8; // else by calls of few rows, all computed in the same way
-    while (most_ > 1 && !has_period(gemm, most_, 1)) most_ /= 2;
-    if (most_ == 1) has_period(gemm, 1, 1);
+      if (auto kinds = kinds_of_places(gemm, period, kMost / period)) {
+        places_ = std::move(*kinds);
+        return;
+      }
+    for (most_ = 8; most_ > 1; most_ /= 2) { // else by calls of few rows, all computed in the same way
+      const auto kinds = kinds_of_places(gemm, most_, 1);
+      if (kinds->size() > 1) continue;
+      places_ = *kinds;
+      return;
+    }
   }
 
   Index period() const {
@@ -65,10 +73,11 @@ private:
     return static_cast<Index>(sum);
   }
 
-  // Whether rows a period apart are computed in the same way, in calls of one to `most` periods; then finds the kinds.
-  bool has_period(Gemm<T> gemm, Index period, Index most = 4) {
+  // The places of a period by the way in which their rows are computed; nothing if rows a period apart differ in calls of
+  // one to `most` periods.
+  std::optional<std::vector<std::vector<Index>>> kinds_of_places(Gemm<T> gemm, Index period, Index most) {
     std::vector<T> first, values;
-    for (Index periods = 1; periods <= most && periods * period <= kMost; ++periods) {
+    for (Index periods = 1; periods <= most; ++periods) {
       values.resize(static_cast<std::size_t>(kWidth * period * periods));
       char transposed = 'T', plain = 'N';
       int m = static_cast<int>(kWidth), n = static_cast<int>(period * periods), k = static_cast<int>(depth_);
@@ -76,18 +85,18 @@ private:
       gemm(&transposed, &plain, &m, &n, &k, &one, columns_.data(), &k, rows_.data(), &k, &zero, values.data(), &m);
       if (first.empty()) first = values;
       for (std::size_t i = 0; i < values.size(); ++i)
-        if (values[i] != first[i % first.size()]) return false;
+        if (values[i] != first[i % first.size()]) return std::nullopt;
     }
-    places_.clear();
+    std::vector<std::vector<Index>> kinds;
     for (Index p = 0; p < period; ++p) {
       const auto same = [&](const std::vector<Index> &places) {
         return std::equal(first.begin() + p * kWidth, first.begin() + (p + 1) * kWidth, first.begin() + places[0] * kWidth);
       };
-      const auto known = std::find_if(places_.begin(), places_.end(), same);
-      if (known == places_.end()) places_.push_back({p});
+      const auto known = std::find_if(kinds.begin(), kinds.end(), same);
+      if (known == kinds.end()) kinds.push_back({p});
       else known->push_back(p);
     }
-    return most > 1 || places_.size() == 1;
+    return kinds;
   }
 
   Index depth_, most_ = 0;

@@ -1,5 +1,9 @@
 """The store of kernel rows: right values whatever X is, groups, who leaves when the budget is spent, refusals."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -59,7 +63,7 @@ def test_values_are_those_of_scikit_learn(kind, storage, dtype):
     store = make(kind, storage, dtype, groups=(0, 11, 11, N))
     rounding = 1e-13 if dtype == np.float64 else 2e-6
     for i in (0, 5, N - 1):
-        found = np.concatenate([store.row(i, group) for group in range(3)])
+        found = np.concatenate([store.rows([i], group)[0] for group in range(3)])
         np.testing.assert_allclose(found, expected[i], rtol=rounding, atol=rounding * np.abs(expected).max())
     np.testing.assert_allclose(store.diagonal, expected.diagonal(), rtol=1e-6)
 
@@ -75,7 +79,7 @@ def test_exponentials_are_exact_to_rounding(dtype):
     store = _core.KernelStore.dense(X.astype(dtype), "rbf", 1.0, 0.0, 3, 0.0, gemm, groups, 1 << 20)
     squared = X.astype(dtype)[:, 0] ** 2
     eps = np.finfo(dtype).eps
-    np.testing.assert_allclose(store.row(0, 0), np.exp(-squared.astype(np.float64)), rtol=3 * eps * 80)
+    np.testing.assert_allclose(store.rows([0], 0)[0], np.exp(-squared.astype(np.float64)), rtol=3 * eps * 80)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -83,7 +87,7 @@ def test_exponentials_are_exact_to_rounding(dtype):
 @pytest.mark.parametrize("kind", PARAMETERS)
 def test_the_diagonal_is_that_of_the_rows(kind, storage, dtype):
     store = make(kind, storage, dtype, rows_of() * 100, groups=(0, 11, 11, N))
-    rows = np.array([np.concatenate([store.row(i, group) for group in range(3)]) for i in range(N)])
+    rows = np.array([np.concatenate([store.rows([i], group)[0] for group in range(3)]) for i in range(N)])
     np.testing.assert_array_equal(rows.diagonal(), store.diagonal.astype(dtype))
 
 
@@ -92,7 +96,7 @@ def test_the_diagonal_is_that_of_the_rows(kind, storage, dtype):
 def test_a_row_is_at_no_distance_from_itself_whatever_gamma_is(storage, dtype, monkeypatch):
     monkeypatch.setitem(PARAMETERS["rbf"], "gamma", 1e20)
     store = make("rbf", storage, dtype, rows_of() * 1.1)
-    found = np.array([store.row(i, 0) for i in range(N)]) - BIAS
+    found = np.array([store.rows([i], 0)[0] for i in range(N)]) - BIAS
     np.testing.assert_array_equal(found, np.eye(N))
 
 
@@ -106,48 +110,83 @@ def test_features_far_apart_have_the_same_bits(kind, storage, dtype):
     wide[:, ::10_000] = X
     near, far = make(kind, storage, dtype, X), make(kind, storage, dtype, wide)
     for i in range(N):
-        np.testing.assert_array_equal(far.row(i, 0), near.row(i, 0))
+        np.testing.assert_array_equal(far.rows([i], 0)[0], near.rows([i], 0)[0])
+
+
+COMPANIES = """
+import sys
+import numpy as np
+from scipy.linalg import cython_blas
+from multimargin import _core
+rng = np.random.default_rng(0)
+for name, dtype in (("sgemm", np.float32), ("dgemm", np.float64)):
+    for features in (3, 64, 300):
+        X = rng.normal(size=(150, features)).astype(dtype)
+        gemm = cython_blas.__pyx_capi__[name]
+        store = _core.KernelStore.dense(X, "rbf", 0.1, 0.0, 3, 0.0, gemm, np.array([0, 150]), 0)
+        alone = np.vstack([store.rows([i], 0) for i in range(150)])
+        for _ in range(60):
+            some = rng.permutation(150)[: rng.integers(1, 100)]
+            assert np.array_equal(store.rows(some.tolist(), 0), alone[some]), (name, features, len(some))
+print("same bits")
+"""
+
+
+@pytest.mark.parametrize(
+    "processor", ["Prescott", "Nehalem", *(["Haswell"] if "avx2" in _core.instruction_sets() else [])]
+)
+def test_values_do_not_depend_on_the_rows_beside_them(processor):
+    """Some of OpenBLAS's products compute all rows of a call in the same way, some do not (core/gemm_places.hpp).
+    It has one thread, as for machines in parallel."""
+    found = subprocess.run(
+        [sys.executable, "-c", COMPANIES],
+        env=os.environ | {"OPENBLAS_CORETYPE": processor, "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert found.stdout == "same bits\n", found.stderr
 
 
 def test_more_columns_than_a_panel():
     X = np.random.RandomState(3).normal(size=(2500, 3))
     store = make("rbf", "dense", np.float64, X, groups=(0, len(X)))
     expected = pairwise_kernels(X[[7]], X, metric="rbf", gamma=0.3)[0] + BIAS
-    np.testing.assert_allclose(store.row(7, 0), expected, rtol=1e-12)
+    np.testing.assert_allclose(store.rows([7], 0)[0], expected, rtol=1e-12)
     sparse = make("rbf", "csr32", np.float64, X, groups=(0, len(X)))
-    np.testing.assert_allclose(sparse.row(7, 0), expected, rtol=1e-12)
+    np.testing.assert_allclose(sparse.rows([7], 0)[0], expected, rtol=1e-12)
 
 
 def test_counts_and_who_leaves():
     row = N * 8
     store = make(budget=3 * row)
     for i in (0, 1, 2):
-        store.row(i, 0)
+        store.rows([i], 0)
     assert store.counts() == (0, 3, 3 * N)
-    store.row(0, 0)  # now 1 is the least recently used
+    store.rows([0], 0)  # now 1 is the least recently used
     assert store.counts() == (1, 3, 3 * N)
-    store.row(3, 0)
+    store.rows([3], 0)
     for i in (0, 2, 3):
-        store.row(i, 0)
+        store.rows([i], 0)
     assert store.counts() == (4, 4, 4 * N)
-    store.row(1, 0)
+    store.rows([1], 0)
     assert store.counts() == (4, 5, 5 * N)
 
 
 def test_groups_are_kept_apart():
     store = make(groups=(0, 10, N))
-    store.row(4, 0)
+    store.rows([4], 0)
     assert store.counts() == (0, 1, 10)
-    store.row(4, 1)
+    store.rows([4], 1)
     assert store.counts() == (0, 2, N)
-    store.row(4, 0)
+    store.rows([4], 0)
     assert store.counts() == (1, 2, N)
 
 
 def test_no_budget_keeps_nothing():
     store = make(budget=0)
-    store.row(0, 0)
-    store.row(0, 0)
+    store.rows([0], 0)
+    store.rows([0], 0)
     assert store.counts() == (0, 2, 2 * N)
 
 
@@ -160,7 +199,7 @@ def test_groups_that_do_not_cover_the_columns(groups):
 @pytest.mark.parametrize(("i", "group"), [(-1, 0), (N, 0), (0, 1), (0, -1)])
 def test_rows_that_are_not_there(i, group):
     with pytest.raises(IndexError):
-        make().row(i, group)
+        make().rows([i], group)
 
 
 @pytest.mark.parametrize("gemm", [None, "sgemm", cython_blas.__pyx_capi__["sdot"]])
@@ -183,7 +222,7 @@ def test_unknown_kernels_and_parameters():
 def test_a_foreign_kernel_must_answer_as_asked(answer):
     store = _core.KernelStore.foreign(np.ones(N), lambda rows, begin, end: answer, False, 0.0, np.array([0, N]), 100)
     with pytest.raises(ValueError, match="did not answer"):
-        store.row(0, 0)
+        store.rows([0], 0)
 
 
 def test_errors_of_a_foreign_kernel_come_through():
@@ -192,7 +231,7 @@ def test_errors_of_a_foreign_kernel_come_through():
 
     store = _core.KernelStore.foreign(np.ones(N), fill, False, 0.0, np.array([0, N]), 100)
     with pytest.raises(RuntimeError, match="out of paper"):
-        store.row(0, 0)
+        store.rows([0], 0)
 
 
 @pytest.mark.parametrize(
