@@ -48,9 +48,9 @@ def replicated(name: str, copies: int, rows: int | None):
 
 
 def predicted_bytes(n_weights: int, lanes: int, ranks: int, rounds: int, certificates: int) -> float:
-    """Of a training, sent by all ranks. In a round W in float32 and a line of five numbers a rank go up and down the
+    """Of a training, sent by all ranks. In a round W in float32 and a line of four numbers a rank go up and down the
     tree; for a certificate W in float64."""
-    of_round = 4 * n_weights * -(-lanes // 8) * 8 + 8 * 5 * ranks
+    of_round = 4 * n_weights * -(-lanes // 8) * 8 + 8 * 4 * ranks
     of_certificate = 8 * n_weights * -(-lanes // 4) * 4
     return 2 * (ranks - 1) * (rounds * of_round + certificates * of_certificate)
 

@@ -22,7 +22,7 @@ from multimargin.distributed.fitting import fit_shared
 from multimargin.distributed.rank import Job, Part, Rank
 from multimargin.distributed.rounds import SharedExamples
 from multimargin.linear.directions import SAMPLE, leading
-from multimargin.linear.machine import Settings
+from multimargin.linear.machine import SCALES, Settings
 from multimargin.linear.solvers import SOLVERS
 
 
@@ -492,10 +492,16 @@ def test_the_mean_of_the_last_rounds_is_certified(monkeypatch):
             seen.append(weights.array.astype(np.float64))
 
     def evaluating(passes, weights):
+        step = passes.scale_step(weights)
         found = evaluate(passes, weights)
         if passes.examples.collective.rank == 0:
-            evaluated.append((passes._mean.array[:, :10].astype(np.float64), found))
+            evaluated.append((passes._mean.array[:, :10].astype(np.float64), step, found))
         return found
+
+    def primal_of(W):
+        scores = X @ W[:-1] + W[-1]
+        margins = scores + (np.arange(10) != y[:, None]) - scores[np.arange(200), y][:, None]
+        return 0.5 * (W**2).sum() + margins.max(axis=1).sum()
 
     monkeypatch.setattr(rounds_of_ranks.Rounds, "_keep_mean", kept)
     monkeypatch.setattr(rounds_of_ranks.Rounds, "_evaluated", evaluating)
@@ -507,10 +513,10 @@ def test_the_mean_of_the_last_rounds_is_certified(monkeypatch):
     assert 1 - 1e-6 < scale < 1.05  # the certificate tries a few, from 1 on; these are sums of float32
     np.testing.assert_allclose(reply.weights[:, :10], scale * mean[:, :10], atol=1e-4 * np.abs(mean).max())
     assert len(evaluated) > 1
-    for W, (primal, dual, gap) in evaluated:
-        scores = X @ W[:-1] + W[-1]
-        margins = scores + (np.arange(10) != y[:, None]) - scores[np.arange(200), y][:, None]
-        assert primal == pytest.approx(0.5 * (W**2).sum() + margins.max(axis=1).sum(), rel=1e-5)
+    steps = [step for _, step, _ in evaluated]
+    assert len(set(steps)) > 1 and steps[0] == rounds_of_ranks._SCALE_STEP  # it follows what was best
+    for mean, step, (primal, dual, gap) in evaluated:
+        assert primal == pytest.approx(min(primal_of(scale * mean) for scale in 1 + step * SCALES), rel=1e-5)
         assert gap == pytest.approx((primal - dual) / primal) and dual <= reply.objectives[0]
 
 

@@ -21,7 +21,7 @@ from multimargin.problems.range import SMALLEST_OBJECTIVE
 # Multiply-adds that one call into the core may spend: well below 50 ms of work, so that Ctrl-C and progress live.
 BUDGET = 8e7
 _LARGE = 1 << 29  # bytes
-_SCALES = np.array([0.0, 1.0, 2.0, 4.0])  # in steps above 1: scales of W that are tried, as by Scales in the core
+SCALES = np.array([0.0, 1.0, 2.0, 4.0])  # in steps above 1: scales of W that are tried, as by Scales in the core
 # Of a machine and its certificate, in a checkpoint.
 _COUNTED = ("epochs", "n_passes")
 _CERTIFIED = ("primal", "dual", "worst_gap")
@@ -232,7 +232,7 @@ class Machine:
         w_norms = W.squared_norms()[0] if other_than_v else v_norms
         n_parts = self.problem.n_parts
         scale_step = self.passes.scale_step(self.algorithm.weights)
-        losses, dual = np.zeros((len(_SCALES), n_parts)), np.zeros(n_parts)
+        losses, dual = np.zeros((len(SCALES), n_parts)), np.zeros(n_parts)
         for block, begin, end in self.slices():
             losses_here, dual_here = block.evaluate(W, begin, end, scale_step)
             losses += losses_here
@@ -242,7 +242,7 @@ class Machine:
         if n_parts == 1:
             w_norms, v_norms = w_norms.sum(keepdims=True), v_norms.sum(keepdims=True)
         share = self.examples.constant / n_parts
-        scales = 1 + scale_step * _SCALES
+        scales = 1 + scale_step * SCALES
         primals = 0.5 * np.outer(scales**2, w_norms) + losses + share
         best = primals.argmin(axis=0)  # scale of every part
         if scale_step > 0:  # of accelerated weights
