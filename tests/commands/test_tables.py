@@ -56,6 +56,18 @@ def test_unknown_categories_and_other_orders_of_columns(run, folder):
     done = run("predict", "new.csv", "m", "-")
     assert done.code == 0, done.err
     assert done.out.splitlines()[:2] == ["dear", "cheap"]
+    assert "new.csv: column 'kind': 2 of 3 rows have a category that no training row has, 'castle' for one" in done.err
+    assert "rooms" not in done.err  # a row without a number is nothing to talk of
+
+
+def test_a_column_without_a_number_is_noted(run, folder):
+    run("train", folder / "houses.csv", "m", "--label", "price", "--drop", "zip", "-q")
+    with open("new.csv", "w") as file:
+        file.write("kind,rooms\nflat,\nflat,\n")
+    done = run("predict", "new.csv", "m", "-")
+    assert (done.code, len(done.out.splitlines())) == (0, 2)
+    assert "new.csv: column 'rooms' is empty: each row gets what the model has for a missing number" in done.err
+    assert "kind" not in done.err
 
 
 def test_numeric_looking_categories_are_the_text_of_the_file(run):

@@ -138,11 +138,14 @@ def _read(args: argparse.Namespace, terminal: Terminal, columns: Any, model: Any
     """The rows, in parts: the blocks of a store, else all of them."""
     from multimargin.commands.datasets import based_as
     from multimargin.commands.stored_rows import datasets_of, is_store
-    from multimargin.data.table_features import n_features_of
+    from multimargin.data.table_features import n_features_of, unfamiliar
 
     n_features = None if columns is not None else n_features_of(model)
     if n_features is None or not is_store(args.data):
-        return [_read_whole(args, terminal, columns, n_features, based_as(model, args))]
+        data = _read_whole(args, terminal, columns, n_features, based_as(model, args))
+        for word in unfamiliar(model, data.X) if columns is not None and hasattr(data.X, "columns") else ():
+            terminal.note(f"{args.data}: {word}")
+        return [data]
     return datasets_of(args.data, n_features, terminal)
 
 

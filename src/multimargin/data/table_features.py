@@ -68,6 +68,28 @@ def n_features_of(model: Any) -> int | None:
     return getattr(_steps(model)[0], "n_features_in_", None)
 
 
+def unfamiliar(model: Any, frame: Any) -> list[str]:
+    """What a model of a table makes nothing of, column by column: categories that it does not know, and columns of
+    numbers that are empty throughout."""
+    steps, found = _steps(model), []
+    parts = getattr(steps[0], "transformers_", None) or []
+    for _, part, chosen in parts:
+        names = [chosen] if isinstance(chosen, str) else list(chosen)
+        if not all(isinstance(name, str) and name in frame for name in names):
+            continue
+        encoder = _encoder_in(_steps(part))
+        for i, name in enumerate(names):
+            column = frame[name]
+            if encoder is not None:
+                unknown = np.flatnonzero(~column.isin(encoder.categories_[i].tolist()))
+                if len(unknown):
+                    rows = f"{len(unknown)} of {len(column)} rows have a category that no training row has"
+                    found.append(f"column {name!r}: {rows}, {column.iloc[unknown[0]]!r} for one: it counts as none")
+            elif column.dtype.kind == "f" and len(column) and column.isna().all():
+                found.append(f"column {name!r} is empty: each row gets what the model has for a missing number")
+    return found
+
+
 def _steps(part: Any) -> list[Any]:
     """The estimators one after the other, those of pipelines in pipelines among them."""
     if part is None or isinstance(part, str):  # passthrough
@@ -83,14 +105,19 @@ def _vectorizer_in(steps: list[Any]) -> bool:
     return any(isinstance(step, CountVectorizer | HashingVectorizer) for step in steps)
 
 
+def _encoder_in(steps: list[Any]) -> Any:
+    from sklearn.preprocessing import OneHotEncoder
+
+    return next((step for step in steps if isinstance(step, OneHotEncoder)), None)
+
+
 def _role(steps: list[Any], column: int) -> tuple[str, dict[str, Any]]:
     """The role of a transformer's column; and of a category, what text of the file means that is no text to it."""
     from sklearn.impute import SimpleImputer
-    from sklearn.preprocessing import OneHotEncoder
 
     if _vectorizer_in(steps):
         return "text", {}
-    encoder = next((step for step in steps if isinstance(step, OneHotEncoder)), None)
+    encoder = _encoder_in(steps)
     if encoder is None:
         return "numeric", {}
     learnt = getattr(encoder, "categories_", [])
