@@ -8,7 +8,6 @@ certificate float32 does not carry are trained on in float64.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,13 +20,13 @@ from multimargin.kernel.functions import Kernel
 from multimargin.kernel.machine import KernelMachine, Result
 from multimargin.kernel.pairs import PairsMachine
 from multimargin.kernel.store import fits_float32, kernel_store
+from multimargin.kernel.tasks import sizes, tasks
 from multimargin.linear.blas import blas_threads
 from multimargin.linear.checkpoint import Checkpoint
 from multimargin.linear.interrupts import interruptible
 from multimargin.linear.loop import HISTORY, Limits, Observer, Outcome, positions_left, solve
 from multimargin.linear.state import State, index, number, part, prefixed, stacked, unstacked
-from multimargin.problems.formulations import PAIRWISE, Formulation, formulation, n_lanes
-from multimargin.reductions.pairwise import pairs
+from multimargin.problems.formulations import PAIRWISE, n_lanes
 
 KERNEL_HISTORY = np.dtype([*HISTORY.descr, ("hits", np.int64), ("misses", np.int64), ("kernel_evaluations", np.int64)])
 
@@ -37,8 +36,6 @@ _INDEFINITE = 1e-5  # an eigenvalue, below zero and relative to the largest one
 _ALLOWED = 0.25  # of tol, for what float32 may have changed in an objective
 _PATIENCE = 100  # epochs in which float32 has to halve the gap; else it is float64's turn
 _SHORT_WORK = 1e10  # multiply-adds of a certificate after a limit
-_EXAMPLES_OF_SMALL = 2048  # of a pair
-_EXAMPLES_OF_BATCH = 16384  # of small pairs that are trained as one
 
 
 @dataclass
@@ -93,22 +90,6 @@ class Interrupted(KeyboardInterrupt):
         self.trained = trained
 
 
-@dataclass
-class Task:
-    """A machine to train: its problem, its columns of the model, its examples, and their labels.
-
-    Small machines of pairs are trained several at a time: ``pairs`` has the groups of each.
-    """
-
-    problem: Formulation
-    columns: slice
-    groups: list[int] = field(default_factory=list)
-    examples: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # rows of the store
-    label: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))  # lanes, or signs with a free bias
-    free_bias: bool = False
-    pairs: np.ndarray | None = None
-
-
 def train(request: KernelRequest) -> KernelTrained:
     """Train all machines of a request."""
     return _Training(request).run()
@@ -121,15 +102,16 @@ class _Training:
         self.request = request
         self.lanes = n_lanes(request.formulation, request.n_classes)
         rows = np.flatnonzero(request.cap > 0).astype(np.int64)
-        self.pairwise = request.formulation in PAIRWISE and request.n_classes > 2
-        if self.pairwise:
+        pairwise = request.formulation in PAIRWISE and request.n_classes > 2
+        if pairwise:
             rows = rows[np.argsort(request.y[rows], kind="stable")]
         self.rows, self.y, self.cap = rows, request.y[rows], request.cap[rows]
-        begin = np.searchsorted(self.y, np.arange(request.n_classes + 1)) if self.pairwise else [0, len(rows)]
+        begin = np.searchsorted(self.y, np.arange(request.n_classes + 1)) if pairwise else [0, len(rows)]
         self.group_begin = np.array(begin, dtype=np.int64)
         sampled = np.random.RandomState(request.seed).permutation(len(rows))[:_SAMPLE]
         self.sample = np.sort(sampled).astype(np.int64)
-        self.tasks = list(self._tasks())
+        shape = (request.formulation, request.n_classes, self.y, self.group_begin)
+        self.tasks = list(tasks(*shape, solver=request.solver, free_bias=request.free_bias))
         self.results: dict[int, Result] = {}  # by task
         self.outcome = Outcome(fields=KERNEL_HISTORY)
         self.counts = self.before = np.zeros(3, dtype=np.int64)  # before: by another store
@@ -148,52 +130,6 @@ class _Training:
                 self.started -= request.checkpoint.seconds
                 with request.checkpoint.restoring():
                     self.set_state(state)
-
-    def _tasks(self) -> Iterator[Task]:
-        request, k = self.request, self.request.n_classes
-        problem = formulation(request.formulation, "hinge", k)
-        everything = np.arange(len(self.rows))
-        if self.pairwise:
-            yield from self._pair_tasks(problem)
-        elif problem.separable and k > 2 and (request.free_bias or request.solver == "decomposition"):
-            binary = Formulation("one_vs_rest", False, 1)
-            for c in range(k):
-                yield self._binary(binary, slice(c, c + 1), [0], everything, np.where(self.y == c, 1, -1))
-        elif problem.lanes == 1:
-            yield self._binary(problem, slice(0, 1), [0], everything, np.where(self.y == 1, 1, -1))
-        else:
-            yield Task(problem, slice(0, problem.lanes), [0], everything, problem.lane_labels(self.y))
-
-    def _pair_tasks(self, problem: Formulation) -> Iterator[Task]:
-        """Pairs in order; small ones, where the core can train several in a call, in batches."""
-        groups = np.array(pairs(self.request.n_classes), dtype=np.int64)
-        size = self._sizes(groups)
-        batches = self.request.free_bias and self.request.solver == "block"
-        first = 0
-        while first < len(groups):
-            end = first + 1
-            while batches and end < len(groups) and size[first : end + 1].sum() <= _EXAMPLES_OF_BATCH:
-                if size[first : end + 1].max() > _EXAMPLES_OF_SMALL:
-                    break
-                end += 1
-            if end - first > 1:
-                yield Task(problem, slice(first, end), pairs=groups[first:end])
-            else:
-                i, j = (int(c) for c in groups[first])
-                parts = [np.arange(self.group_begin[c], self.group_begin[c + 1]) for c in (i, j)]
-                sign = np.repeat([1, -1], [len(part) for part in parts])
-                yield self._binary(problem, slice(first, end), [i, j], np.concatenate(parts), sign)
-            first = end
-
-    def _sizes(self, groups: np.ndarray) -> np.ndarray:
-        return np.diff(self.group_begin)[groups].sum(axis=1)
-
-    def _binary(
-        self, problem: Formulation, columns: slice, groups: list[int], examples: np.ndarray, sign: np.ndarray
-    ) -> Task:
-        free = self.request.free_bias
-        label = sign if free else np.where(sign > 0, 0, -1)  # the lane of the positive class
-        return Task(problem, columns, groups, examples, label.astype(np.int32), free)
 
     # Training
 
@@ -287,7 +223,7 @@ class _Training:
                 store,
                 task.pairs,
                 task.columns.start,
-                self._sizes(task.pairs),
+                sizes(task.pairs, self.group_begin),
                 caps[task.pairs].sum(axis=1),
                 self.cap,
                 None if start is None else start[:, task.columns],
@@ -409,7 +345,7 @@ class _Training:
             task = index(one, "task", len(self.tasks))
             columns = self.tasks[task].columns
             self.results[task] = result = Result.of(one, len(self.rows), columns, len(self.sample))
-            if not self._learns_from(self.tasks[task], result.row, result.column).all():
+            if not self.tasks[task].learns_from(result.row, result.column, self.group_begin).all():
                 raise ValueError("duals of rows that another machine learns from")
             passes, epochs = one["behind"].tolist()
             self.behind[task] = (int(passes), epochs)
@@ -418,13 +354,6 @@ class _Training:
             raise ValueError("there are no such machines")
         self.which = which.tolist()
         self.counts, self.before = (state[name].astype(np.int64).reshape(3) for name in ("counts", "before"))
-
-    def _learns_from(self, task: Task, row: np.ndarray, column: np.ndarray) -> np.ndarray:
-        """Whether the rows are examples of the machines of these columns."""
-        if task.pairs is None:
-            return np.isin(row, task.examples)
-        group = np.searchsorted(self.group_begin, row, side="right") - 1
-        return (task.pairs[column - task.columns.start] == group[:, None]).any(axis=1)
 
     # What came of it
 
@@ -452,11 +381,7 @@ class _Training:
             else:  # stopped before its turn: duals of zero
                 problem = task.problem
                 at_zero = problem.objective_scale * problem.cap_scale * problem.loss_of_zero_row
-                examples = task.examples
-                if task.pairs is not None:
-                    parts = [np.arange(self.group_begin[c], self.group_begin[c + 1]) for c in task.pairs.ravel()]
-                    examples = np.concatenate(parts)
-                primal += at_zero * float(self.cap[examples].sum())
+                primal += at_zero * float(self.cap[task.every_example(self.group_begin)].sum())
                 worst = 1.0
         hits, misses, evaluations = (int(count) for count in self.counts)
         counts = {"hits": hits, "misses": misses, "kernel_evaluations": evaluations}
