@@ -4,7 +4,9 @@
 // repeat exactly, and so do those that go on from a checkpoint. Most BLAS compute all rows of a call in the same way if
 // they are filled up to a multiple of 16. OpenBLAS's sgemm for Haswell and Zen does not: of every twelve rows the first
 // six are computed in one way, the others in another. So rows have kinds, by their number, and each kind has its
-// places in a period of the call. Period and kinds are found by products of equal rows.
+// places in a period of the call. Period and kinds are found by products of equal rows. And small products may be
+// computed in a way of their own (for AVX-512 those of at most 1200 values), which then must not depend on how many rows
+// there are: calls of few columns or features have one period each.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +27,11 @@ public:
     rows_ = {};
   }
 
-  // Rows of one call; 0: any multiple of the period.
-  Index most() const { return most_; }
+  // How many of so many rows, a multiple of the period or a single one, one call may have.
+  Index of_call(Index rows, Index columns, Index n_features) const {
+    const bool small = columns < kFewColumns || columns * n_features < kFewNumbers;
+    return std::min(rows, most_ > 0 ? most_ : small ? period() : rows);
+  }
 
   // The place of every row; returns how many places there are, a multiple of the period.
   Index assign(const Index *rows, Index count, std::vector<Index> &place) const {
@@ -44,7 +49,9 @@ public:
   }
 
 private:
+  static constexpr Index kFewColumns = 256, kFewNumbers = 1 << 16;
   static constexpr Index kWidth = 87, kMost = 48; // columns: whole vectors of them, and what is left over in every way
+  static constexpr Index kSmallWidth = 23;        // ... and those of a small product
 
   void find(Gemm<T> gemm) {
     Random random(1);
@@ -76,27 +83,35 @@ private:
   // The places of a period by the way in which their rows are computed; nothing if rows a period apart differ in calls of
   // one to `most` periods.
   std::optional<std::vector<std::vector<Index>>> kinds_of_places(Gemm<T> gemm, Index period, Index most) {
-    std::vector<T> first, values;
-    for (Index periods = 1; periods <= most; ++periods) {
-      values.resize(static_cast<std::size_t>(kWidth * period * periods));
-      char transposed = 'T', plain = 'N';
-      int m = static_cast<int>(kWidth), n = static_cast<int>(period * periods), k = static_cast<int>(depth_);
-      T one = 1, zero = 0;
-      gemm(&transposed, &plain, &m, &n, &k, &one, columns_.data(), &k, rows_.data(), &k, &zero, values.data(), &m);
-      if (first.empty()) first = values;
+    const std::vector<T> first = products(gemm, kWidth, period), small = products(gemm, kSmallWidth, period);
+    for (Index periods = 2; periods <= most; ++periods) {
+      const std::vector<T> values = products(gemm, kWidth, period * periods);
       for (std::size_t i = 0; i < values.size(); ++i)
         if (values[i] != first[i % first.size()]) return std::nullopt;
     }
+    const auto equal = [](const std::vector<T> &values, Index width, Index p, Index q) {
+      return std::equal(values.begin() + p * width, values.begin() + (p + 1) * width, values.begin() + q * width);
+    };
     std::vector<std::vector<Index>> kinds;
     for (Index p = 0; p < period; ++p) {
       const auto same = [&](const std::vector<Index> &places) {
-        return std::equal(first.begin() + p * kWidth, first.begin() + (p + 1) * kWidth, first.begin() + places[0] * kWidth);
+        return equal(first, kWidth, p, places[0]) && equal(small, kSmallWidth, p, places[0]);
       };
       const auto known = std::find_if(kinds.begin(), kinds.end(), same);
       if (known == kinds.end()) kinds.push_back({p});
       else known->push_back(p);
     }
     return kinds;
+  }
+
+  // Of equal rows with some columns.
+  std::vector<T> products(Gemm<T> gemm, Index width, Index count) {
+    std::vector<T> values(static_cast<std::size_t>(width * count));
+    char transposed = 'T', plain = 'N';
+    int m = static_cast<int>(width), n = static_cast<int>(count), k = static_cast<int>(depth_);
+    T one = 1, zero = 0;
+    gemm(&transposed, &plain, &m, &n, &k, &one, columns_.data(), &k, rows_.data(), &k, &zero, values.data(), &m);
+    return values;
   }
 
   Index depth_, most_ = 0;

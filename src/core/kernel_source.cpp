@@ -43,11 +43,10 @@ private:
     const auto gathered = std::make_unique<T[]>(static_cast<std::size_t>(full * n_features_));
     for (Index r = 0; r < count; ++r)
       std::copy_n(x_ + rows[r] * n_features_, n_features_, gathered.get() + place[r] * n_features_);
-    const Index step = places_.most() > 0 ? std::min(places_.most(), full) : full;
     const auto products =
         std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(full * std::min(kPanel, end - begin)));
     for (Index at = begin; at < end; at += kPanel) {
-      const Index width = std::min(kPanel, end - at);
+      const Index width = std::min(kPanel, end - at), step = places_.of_call(full, width, n_features_);
       if (n_features_ > 0) {
         char transposed = 'T', plain = 'N';
         int m = static_cast<int>(width), n = static_cast<int>(step), k = static_cast<int>(n_features_);

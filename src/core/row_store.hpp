@@ -122,8 +122,9 @@ public:
     return tiles_.contains(key(row, group));
   }
 
-  // Which tiles it has, and what it counted. The last bits of a tile may depend on the rows that were computed with it, so
-  // these are kept, too: restored tiles are computed again, in the same blocks.
+  // Which tiles it has, and what it counted. The last bits of a tile may depend on the rows that were computed with it (if
+  // BLAS has several threads, or the kernel is Python's), so these are kept, too: restored tiles are computed again, in the
+  // same blocks.
   void state(State &);
   void counts_state(State &state) {
     state.number("hits", counts_.hits);

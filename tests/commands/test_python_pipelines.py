@@ -129,3 +129,35 @@ def test_other_models_know_their_text(run, folder, models):
     assert refused.code == 2 and "this one knows its columns by name" in refused.err
     refused = run("predict", folder / "digits.svm", models / "digits", "-", "--text", "priority")
     assert refused.code == 2 and "--text is for tables" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        ([("d", "drop", slice(0, 1)), ("n", StandardScaler(), ["size"])], ""),
+        ([("d", "drop", 0), ("n", StandardScaler(), ["size"])], ""),
+        ([("c", OneHotEncoder(handle_unknown="ignore"), ["kind"])], "1 of 2 rows have a category"),
+        ([("c", OneHotEncoder(handle_unknown="infrequent_if_exist"), ["kind"])], ""),
+        (
+            [
+                (
+                    "c",
+                    make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder(handle_unknown="ignore")),
+                    ["kind"],
+                )
+            ],
+            "",
+        ),
+        ([("c", make_pipeline(StandardScaler(), OneHotEncoder(handle_unknown="ignore")), ["size"])], ""),
+    ],
+)
+def test_what_is_said_of_other_pipelines(run, parts, told):
+    """A note is advice: it never stops a prediction, and is silent where it cannot know."""
+    frame = pandas.DataFrame({"kind": ["a", "b", "a", "b"] * 3, "size": [1.0, 2.0, 1.5, 2.5] * 3})
+    model = make_pipeline(ColumnTransformer(parts), LinearSVM()).fit(frame, ["x", "y", "x", "y"] * 3)
+    save(model, "m")
+    with open("new.csv", "w") as file:
+        file.write("kind,size\na,1\nz,2\n")
+    done = run("predict", "new.csv", "m", "-")
+    assert (done.code, len(done.out.splitlines())) == (0, 2), done.err
+    assert told in done.err and (told or "category" not in done.err)

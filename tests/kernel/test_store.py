@@ -121,26 +121,28 @@ from multimargin import _core
 rng = np.random.default_rng(0)
 for name, dtype in (("sgemm", np.float32), ("dgemm", np.float64)):
     for features in (3, 64, 300):
-        X = rng.normal(size=(150, features)).astype(dtype)
+        X = rng.normal(size=(700, features)).astype(dtype)
         gemm = cython_blas.__pyx_capi__[name]
-        store = _core.KernelStore.dense(X, "rbf", 0.1, 0.0, 3, 0.0, gemm, np.array([0, 150]), 0)
-        alone = np.vstack([store.rows([i], 0) for i in range(150)])
+        store = _core.KernelStore.dense(X, "rbf", 0.1, 0.0, 3, 0.0, gemm, np.array([0, 20, 93, 150, 700]), 0)
+        alone = [np.vstack([store.rows([i], group) for i in range(150)]) for group in range(4)]
         for _ in range(60):
             some = rng.permutation(150)[: rng.integers(1, 100)]
-            assert np.array_equal(store.rows(some.tolist(), 0), alone[some]), (name, features, len(some))
+            for group, rows in enumerate(alone):
+                assert np.array_equal(store.rows(some.tolist(), group), rows[some]), (name, features, group, len(some))
 print("same bits")
 """
 
 
 @pytest.mark.parametrize(
-    "processor", ["Prescott", "Nehalem", *(["Haswell"] if "avx2" in _core.instruction_sets() else [])]
+    "processor", ["", "Prescott", "Nehalem", *(["Haswell"] if "avx2" in _core.instruction_sets() else [])]
 )
 def test_values_do_not_depend_on_the_rows_beside_them(processor):
     """Some of OpenBLAS's products compute all rows of a call in the same way, some do not (core/gemm_places.hpp).
-    It has one thread, as for machines in parallel."""
+    It has one thread, as for machines in parallel. Without a name the processor's own products are used."""
+    chosen = {"OPENBLAS_CORETYPE": processor} if processor else {}
     found = subprocess.run(
         [sys.executable, "-c", COMPANIES],
-        env=os.environ | {"OPENBLAS_CORETYPE": processor, "OPENBLAS_NUM_THREADS": "1"},
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"} | chosen,
         capture_output=True,
         text=True,
         timeout=300,

@@ -70,23 +70,26 @@ def n_features_of(model: Any) -> int | None:
 
 def unfamiliar(model: Any, frame: Any) -> list[str]:
     """What a model of a table makes nothing of, column by column: categories that it does not know, and columns of
-    numbers that are empty throughout."""
-    steps, found = _steps(model), []
-    parts = getattr(steps[0], "transformers_", None) or []
-    for _, part, chosen in parts:
-        names = [chosen] if isinstance(chosen, str) else list(chosen)
-        if not all(isinstance(name, str) and name in frame for name in names):
+    numbers that are empty throughout. Of columns that are changed before they are encoded, nothing is said."""
+    found = []
+    for _, part, chosen in getattr(_steps(model)[0], "transformers_", ()):
+        names = [chosen] if isinstance(chosen, str) else chosen
+        if not isinstance(names, list) or not all(isinstance(name, str) and name in frame for name in names):
             continue
-        encoder = _encoder_in(_steps(part))
+        steps = _steps(part)
+        encoder = _encoder_in(steps)
         for i, name in enumerate(names):
             column = frame[name]
-            if encoder is not None:
+            if encoder is None:
+                if steps and column.dtype.kind == "f" and len(column) and column.isna().all():
+                    found.append(f"column {name!r} is empty: each row gets what the model has for a missing number")
+            elif steps == [encoder] and encoder.handle_unknown == "ignore":
                 unknown = np.flatnonzero(~column.isin(encoder.categories_[i].tolist()))
                 if len(unknown):
                     rows = f"{len(unknown)} of {len(column)} rows have a category that no training row has"
-                    found.append(f"column {name!r}: {rows}, {column.iloc[unknown[0]]!r} for one: it counts as none")
-            elif column.dtype.kind == "f" and len(column) and column.isna().all():
-                found.append(f"column {name!r} is empty: each row gets what the model has for a missing number")
+                    found.append(
+                        f"column {name!r}: {rows}, {str(column.iloc[unknown[0]])!r} for one: it counts as none"
+                    )
     return found
 
 

@@ -57,7 +57,7 @@ _LARGEST_SAMPLE = 1 << 24  # bytes that ranks tell each other, to find direction
 _DEAR = 0.5  # of a pass: sums that cost more are worth a second one
 _SCALE_STEP = 4e-3  # at first: W is held back, so a little more of it is better
 _FOLLOW = np.array([0.5, 0.7, 1.0, 2.0])  # of the step, after the best of SCALES
-_PROMISING = 3.0  # estimated gaps of so many times the target are looked into
+_PROMISING = 5.0  # estimated gaps of so many times the target are looked into
 _ROUNDS_TO_HALVE = 3.0  # the gap, at best
 
 
@@ -66,6 +66,7 @@ class SharedExamples:
 
     first_certificate = Examples.first_certificate
     hands_out_duals = False  # they stay with the ranks
+    estimates_gaps_high = False  # those that promise the target are evaluated
 
     def __init__(self, own: Examples, problem: Formulation, collective: Collective, *, accelerated: bool):
         self.own, self.collective = own, collective
@@ -169,7 +170,7 @@ class Rounds:
         self._local_passes = 2 if dear else 1
         self._stages = Stages()
         self._mean: _core.Weights | None = None  # of W, the last ones above all
-        self._scale_step = _SCALE_STEP
+        self._scale_step = self._next_scale_step = _SCALE_STEP
         self._rounds = 0
         self._visit_all = False
         self._evaluate_at = 0  # the round from which on it may be worth while
@@ -243,6 +244,7 @@ class Rounds:
         """Objectives at the best of SCALES of the mean and the relative gap, or the worst of its parts; it is one but
         for rounding."""
         block, constant = self.block, self.examples.constant / self.block.n_parts
+        self._scale_step = self._next_scale_step  # which a certificate then tries as well
         candidate, scale_step = weights if self._mean is None else self._mean, self.scale_step(weights)
         terms = np.zeros((len(SCALES) + 1, block.n_parts))
         if block.n_examples:
@@ -255,7 +257,7 @@ class Rounds:
         primal, lower = primals.min(axis=0), -(0.5 * v + terms[-1]) + constant
         gaps = (primal - lower) / np.maximum(np.abs(primal), 1e-300)
         worst = int(gaps.argmax())
-        self._scale_step = float(np.clip(self._scale_step * _FOLLOW[primals[:, worst].argmin()], 1e-8, 0.25))
+        self._next_scale_step = float(np.clip(self._scale_step * _FOLLOW[primals[:, worst].argmin()], 1e-8, 0.25))
         return float(primal.sum()), float(lower.sum()), float(gaps[worst])
 
     def _pass(self, weights: _core.Weights, tolerance: float, permute: bool, rest_share: float) -> _Told:

@@ -39,6 +39,7 @@ class Examples:
     # Of the acceleration, against that of passes over all examples.
     strength = 1.0
     hands_out_duals = True
+    estimates_gaps_high = True
 
     @property
     def n(self) -> int:

@@ -61,6 +61,8 @@ class SequentialDual:
         loss then has but the square of the error), and (accelerated) sees W, not the mean that is certified."""
         if self.settings.stopping == "violation":
             return -np.inf
+        if not machine.examples.estimates_gaps_high:
+            return self.settings.tol
         joint = not machine.problem.separable
         factor = 4.0 if machine.problem.squared else 1.6 if self.accelerated and joint else 1.3
         return factor * self.settings.tol

@@ -121,6 +121,7 @@ class StoredExamples:
     first_certificate = 4.0
     strength = Examples.strength
     hands_out_duals = False  # they are on disk
+    estimates_gaps_high = Examples.estimates_gaps_high
 
     def __init__(
         self, stored: StoredProblem, problem: Formulation, scratch: Path, *, read_ahead: bool, accelerated: bool
