@@ -87,6 +87,16 @@ def test_a_column_that_looks_like_a_key_is_noted(run, folder):
     assert run("train", "t.csv", "m", "--label", "y", "--drop", "id").err == ""
 
 
+@pytest.mark.parametrize(("labels", "noted"), [(("0.5", "1.5"), True), (("1", "2"), False), (("v1.5", "v2"), False)])
+def test_labels_with_decimals_are_noted(run, labels, noted):
+    with open("t.csv", "w") as file:
+        file.write("size,y\n" + "".join(f"{i},{labels[i % 2]}\n" for i in range(20)))
+    done = run("train", "t.csv", "m", "--label", "y")
+    assert done.code in (0, 3), done.err
+    told = "t.csv: labels in column 'y' are numbers with decimals: each of the 2 is a class of its own"
+    assert (told in done.err) is noted
+
+
 def test_labels_that_pandas_would_lose(run):
     with open("t.csv", "w") as file:
         file.write("x,country\n" + "1,NA\n2,NA\n-1,None\n-2,None\n" * 3)

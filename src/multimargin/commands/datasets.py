@@ -50,6 +50,7 @@ def read_training_data(args: Any, terminal: Any, *, plain: bool = False) -> Data
             raise UsageError(f"--ngrams {args.ngrams[0]} {args.ngrams[1]}: MIN is above MAX")
         wanted = Wanted(*(tuple(getattr(args, name)) for name in ("text", "numeric", "categorical", "drop")))
         X, y, columns = read_training_table(path, args.label, wanted, kind)
+        _note_fractions(y, args.label, path, terminal)
         return Dataset(path, X, y, columns)
     _check_no_columns(args, ("label", "text", "numeric", "categorical", "drop"), path, kind)
     zero_based = None
@@ -65,6 +66,22 @@ def read_training_data(args: Any, terminal: Any, *, plain: bool = False) -> Data
     if not X.shape[1]:
         raise CommandError(f"{path}: has no features")
     return Dataset(path, X, y, zero_based=zero_based)
+
+
+def _note_fractions(y: np.ndarray, label: str, path: str, terminal: Any) -> None:
+    """Labels of a table are names; but those that are decimals may be meant as numbers."""
+    import numpy as np
+
+    names = np.unique(y)
+    try:
+        numbers = names.astype(np.float64)
+    except ValueError:
+        return
+    if (numbers != np.trunc(numbers)).any():
+        terminal.note(
+            f"{path}: labels in column {label!r} are numbers with decimals: each of the {len(names)} is a class of its "
+            "own (for regression: sklearn.svm.LinearSVR)"
+        )
 
 
 def based_as(model: Any, args: Any) -> bool | Literal["auto"]:

@@ -215,13 +215,14 @@ def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal, 
     from multimargin.commands.errors import CommandError
     from multimargin.commands.fitting import Fit, accuracy, fit, learn_features, split
     from multimargin.commands.model_files import save_or_rescue
+    from multimargin.commands.words import counted
 
     if data.zero_based and args.zero_based == "auto":
         terminal.note(f"{data.path}: indices start at 0")
     part, judged, where = data, data, "the training rows"
     if args.holdout:
         part, judged = split(data, args.holdout, args.seed)
-        where = f"the {judged.n_rows} rows held out"
+        where = f"the {counted(judged.n_rows, 'row')} held out"
     features, X = learn_features(part, args)
     if args.valid:
         judged = read_more_data(
