@@ -6,12 +6,10 @@
 // six are computed in one way, the others in another. So rows have kinds, by their number, and each kind has its
 // places in a period of the call. Period and kinds are found by products of equal rows. And small products may be
 // computed in a way of their own (for AVX-512 those of at most 1200 values), which then must not depend on how many rows
-// there are: calls of few columns or features have one period each.
+// there are: where it is so, calls of few columns or features have one period each.
 #pragma once
 
 #include <algorithm>
-#include <optional>
-#include <utility>
 #include <vector>
 
 #include "kernel_source.hpp"
@@ -21,15 +19,15 @@ namespace mm {
 
 template <class T> class GemmPlaces {
 public:
-  GemmPlaces(Gemm<T> gemm, Index n_features) : depth_(std::min<Index>(n_features, 256)) {
-    if (depth_ > 0) find(gemm);
+  GemmPlaces(Gemm<T> gemm, Index n_features) {
+    if (n_features > 0) find(gemm, std::min(n_features, kDepth));
     columns_ = {};
     rows_ = {};
   }
 
   // How many of so many rows, a multiple of the period or a single one, one call may have.
   Index of_call(Index rows, Index columns, Index n_features) const {
-    const bool small = columns < kFewColumns || columns * n_features < kFewNumbers;
+    const bool small = small_differ_ && (columns < kFewColumns || columns * n_features < kFewNumbers);
     return std::min(rows, most_ > 0 ? most_ : small ? period() : rows);
   }
 
@@ -51,27 +49,28 @@ public:
 private:
   static constexpr Index kFewColumns = 256, kFewNumbers = 1 << 16;
   static constexpr Index kWidth = 87, kMost = 48; // columns: whole vectors of them, and what is left over in every way
-  static constexpr Index kSmallWidth = 23;        // ... and those of a small product
+  static constexpr Index kSmallWidth = 31;        // ... and those of a product that is small with 16 rows, but not with 48
+  static constexpr Index kDepth = 256;
 
-  void find(Gemm<T> gemm) {
+  void find(Gemm<T> gemm, Index depth) {
     Random random(1);
     const auto number = [&] { return static_cast<T>(random.below(1000)) / T{997} - T{0.5}; };
-    std::vector<T> row(static_cast<std::size_t>(depth_));
-    columns_.resize(static_cast<std::size_t>(kWidth * depth_));
+    std::vector<T> row(static_cast<std::size_t>(kDepth));
+    columns_.resize(static_cast<std::size_t>(kWidth * kDepth));
     std::generate(columns_.begin(), columns_.end(), number);
     std::generate(row.begin(), row.end(), number);
     for (Index r = 0; r < kMost; ++r) rows_.insert(rows_.end(), row.begin(), row.end());
-    for (const Index period : {16, 12})
-      if (auto kinds = kinds_of_places(gemm, period, kMost / period)) {
-        places_ = std::move(*kinds);
-        return;
-      }
-    for (most_ = 8; most_ > 1; most_ /= 2) { // else by calls of few rows, all computed in the same way
-      const auto kinds = kinds_of_places(gemm, most_, 1);
-      if (kinds->size() > 1) continue;
-      places_ = *kinds;
+    for (const Index period : {16, 12}) {
+      if (!has_period(gemm, kWidth, period, depth)) continue;
+      places_ = kinds_of_places(gemm, period, depth);
+      small_differ_ = !has_period(gemm, kSmallWidth, period, kDepth);
       return;
     }
+    for (most_ = 8; most_ > 1; most_ /= 2) { // else by calls of few rows, all computed in the same way
+      places_ = kinds_of_places(gemm, most_, depth);
+      if (places_.size() == 1) return;
+    }
+    places_ = {{0}};
   }
 
   Index period() const {
@@ -80,22 +79,27 @@ private:
     return static_cast<Index>(sum);
   }
 
-  // The places of a period by the way in which their rows are computed; nothing if rows a period apart differ in calls of
-  // one to `most` periods.
-  std::optional<std::vector<std::vector<Index>>> kinds_of_places(Gemm<T> gemm, Index period, Index most) {
-    const std::vector<T> first = products(gemm, kWidth, period), small = products(gemm, kSmallWidth, period);
-    for (Index periods = 2; periods <= most; ++periods) {
-      const std::vector<T> values = products(gemm, kWidth, period * periods);
+  // Whether rows a period apart are computed in the same way in calls of one period and of more.
+  bool has_period(Gemm<T> gemm, Index width, Index period, Index depth) {
+    const std::vector<T> first = products(gemm, width, period, depth);
+    for (Index rows = 2 * period; rows <= kMost; rows += period) {
+      const std::vector<T> values = products(gemm, width, rows, depth);
       for (std::size_t i = 0; i < values.size(); ++i)
-        if (values[i] != first[i % first.size()]) return std::nullopt;
+        if (values[i] != first[i % first.size()]) return false;
     }
+    return true;
+  }
+
+  // The places of a period by the way in which their rows are computed, in products that are small or not.
+  std::vector<std::vector<Index>> kinds_of_places(Gemm<T> gemm, Index period, Index depth) {
+    const std::vector<T> some = products(gemm, kWidth, period, depth), few = products(gemm, kSmallWidth, period, depth);
     const auto equal = [](const std::vector<T> &values, Index width, Index p, Index q) {
       return std::equal(values.begin() + p * width, values.begin() + (p + 1) * width, values.begin() + q * width);
     };
     std::vector<std::vector<Index>> kinds;
     for (Index p = 0; p < period; ++p) {
       const auto same = [&](const std::vector<Index> &places) {
-        return equal(first, kWidth, p, places[0]) && equal(small, kSmallWidth, p, places[0]);
+        return equal(some, kWidth, p, places[0]) && equal(few, kSmallWidth, p, places[0]);
       };
       const auto known = std::find_if(kinds.begin(), kinds.end(), same);
       if (known == kinds.end()) kinds.push_back({p});
@@ -104,17 +108,18 @@ private:
     return kinds;
   }
 
-  // Of equal rows with some columns.
-  std::vector<T> products(Gemm<T> gemm, Index width, Index count) {
+  // Of equal rows, and of their first `depth` features, with some columns.
+  std::vector<T> products(Gemm<T> gemm, Index width, Index count, Index depth) {
     std::vector<T> values(static_cast<std::size_t>(width * count));
     char transposed = 'T', plain = 'N';
-    int m = static_cast<int>(width), n = static_cast<int>(count), k = static_cast<int>(depth_);
+    int m = static_cast<int>(width), n = static_cast<int>(count), k = static_cast<int>(depth), apart = static_cast<int>(kDepth);
     T one = 1, zero = 0;
-    gemm(&transposed, &plain, &m, &n, &k, &one, columns_.data(), &k, rows_.data(), &k, &zero, values.data(), &m);
+    gemm(&transposed, &plain, &m, &n, &k, &one, columns_.data(), &apart, rows_.data(), &apart, &zero, values.data(), &m);
     return values;
   }
 
-  Index depth_, most_ = 0;
+  Index most_ = 0; // rows of a call; 0: any multiple of the period
+  bool small_differ_ = false;
   std::vector<T> columns_, rows_;
   std::vector<std::vector<Index>> places_{{0}}; // of every kind, in a period
 };
