@@ -615,6 +615,23 @@ def test_time_limit_stops_and_certifies(formulation, solver, n_jobs):
     assert model.primal_objective_ == pytest.approx(primal(model, X, y, np.full(len(y), 1000.0)), rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("scale", "C", "tol", "solver"),
+    [
+        (1.0, 1.0, 1e-3, "accelerated_sdm"),
+        (100.0, 1.0, 1e-3, "newton"),
+        (1.0, 1e4, 1e-3, "newton"),
+        (0.01, 1e4, 1e-3, "accelerated_sdm"),
+        (1.0, 1.0, 1e-6, "newton"),
+    ],
+)
+@pytest.mark.parametrize("formulation", ["crammer_singer", "one_vs_rest"])
+def test_auto_takes_newton_where_passes_would_be_many(iris, formulation, scale, C, tol, solver):
+    X, y = iris
+    model = LinearSVM(formulation, C=C, tol=tol, fit_intercept=False).fit(scale * StandardScaler().fit_transform(X), y)
+    assert set(model.history_["solver"]) == {solver} and model.converged_
+
+
 @pytest.mark.parametrize("solver", ["sdm", "accelerated_sdm", "auto"])
 @pytest.mark.parametrize("tol", [1e-2, 1e-5, 1e-8])
 @every_formulation

@@ -99,7 +99,8 @@ class LinearMachine(Margins):
         if sparse:
             solver = "sdm"
         elif solver == "auto":
-            solver = choose_solver(rows, self._n_lanes(), self.formulation, self.stopping)
+            curvature = float(np.vdot(cap, norm)) / max(len(norm), 1)
+            solver = choose_solver(rows, curvature, self._n_lanes(), self.formulation, self.stopping, self.tol)
         return Request(
             X=X,
             rows=rows,

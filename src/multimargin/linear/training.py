@@ -32,6 +32,10 @@ _DUAL_BYTES = 1 << 29
 _NEWTON_SIZE = 150
 _NEWTON_SIZE_OF_MANY = 40  # of one of many small machines, each of which has to be set up
 _NEWTON_WORK = 1e8
+# Passes are few where the mean of C_i ||x_i||^2 is at most this, as with scaled features and C = 1, and few digits are
+# asked for.
+_EASY_CURVATURE = 200.0
+_EASY_TOL = 1e-4
 # The accelerated loop keeps three copies of W; of larger ones (bytes) it keeps but one, and is plain.
 _LARGE_WEIGHTS = 1 << 28
 
@@ -91,15 +95,18 @@ class Interrupted(KeyboardInterrupt):
         self.trained = trained
 
 
-def choose_solver(rows: _core.Rows, lanes: int, formulation_name: str, stopping: str) -> str:
-    """What solver="auto" means."""
+def choose_solver(
+    rows: _core.Rows, mean_curvature: float, lanes: int, formulation_name: str, stopping: str, tol: float
+) -> str:
+    """What solver="auto" means; the curvature is C_i ||x_i||^2."""
     if stopping == "violation":
         return "sdm"
     joint = lanes if formulation_name not in (*PAIRWISE, "one_vs_rest") else 1
     size = joint * rows.n_weights
     systems = {"one_vs_rest": lanes, "one_vs_one": sqrt(2 * lanes), "dag": sqrt(2 * lanes)}.get(formulation_name, 1)
     largest = _NEWTON_SIZE_OF_MANY if formulation_name in PAIRWISE and lanes > 1 else _NEWTON_SIZE
-    if size <= largest and systems * rows.n_rows * size * size <= _NEWTON_WORK:
+    easy = mean_curvature <= _EASY_CURVATURE and tol >= _EASY_TOL
+    if not easy and size <= largest and systems * rows.n_rows * size * size <= _NEWTON_WORK:
         return "newton"
     return streamed_solver(rows.n_weights, 1 if formulation_name in PAIRWISE else lanes)
 
