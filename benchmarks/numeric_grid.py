@@ -10,7 +10,7 @@ doubles, from what the model holds. Kinds of endings:
 
 - converged: the gap, computed again, is at most ``tol`` (and what rounding leaves: see ``judged``)
 - warned: a ConvergenceWarning that says the gap
-- refused: a ValueError that says what to change
+- refused: a ValueError, or a MemoryError (children have 6 GB), that says what to change
 - anything else is a failure, and listed: a crash, a hang, numbers that are not finite, weights of zero that are said to
   be right, a gap that is not what was said, stray warnings, other errors
 
@@ -66,7 +66,7 @@ def ended(one: Cell) -> tuple[str, str]:
             shown = X if X.shape[0] < 1000 else X[:5]
             outputs = [model.decision_function(shown), model.dual_coef_.data, model.intercept_]
             labels = model.predict(shown)
-        except ValueError as error:
+        except (ValueError, MemoryError) as error:
             return ("refused" if re.search(ADVICE, str(error)) else "unclear error"), str(error)
         except Exception as error:  # every other one is a failure of the package
             return "wrong error", f"{type(error).__name__}: {error}"

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from multimargin import LinearSVM, LinearSVMCV, load, save
 from multimargin.commands.main import main
 from multimargin.data.rows import as_rows
+from multimargin.estimators import linear_machine
 from multimargin.estimators.plain_linear import PlainLinearSVM
 from multimargin.linear import many_classes
 from multimargin.models.errors import ModelFormatError
@@ -316,3 +317,14 @@ def test_cross_validation_chooses_by_the_same_rule(data, monkeypatch):
     chosen = LinearSVMCV(Cs=[0.1, 1.0], cv=2, tol=0.05).fit(*data)
     assert sp.issparse(chosen.coef_)
     assert as_rows(data[0]).n_rows == chosen.dual_coef_.shape[0]
+
+
+@pytest.mark.parametrize("formulation", ["crammer_singer", "weston_watkins"])
+def test_memory_that_ends_in_training_is_told(monkeypatch, formulation):
+    def out_of_memory(request):
+        raise MemoryError("std::bad_alloc")
+
+    monkeypatch.setattr(linear_machine, "train", out_of_memory)
+    with pytest.raises(MemoryError, match=r"no memory left in training: .* up to 0.0002 MB of duals") as error:
+        LinearSVM(formulation).fit(np.eye(5), np.arange(5))
+    assert ("crammer_singer' keeps few duals" in str(error.value)) == (formulation == "weston_watkins")
