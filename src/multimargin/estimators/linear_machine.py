@@ -152,8 +152,8 @@ class LinearMachine(Margins):
             weights, duals = 8e-6 * request.rows.n_weights * lanes, 8e-6 * len(request.y) * lanes
             use = "" if self.formulation == "crammer_singer" else "; formulation='crammer_singer' keeps few duals"
             raise MemoryError(
-                f"no memory left in training: formulation={self.formulation!r} has {weights:.3g} MB of weights, several "
-                f"times, and up to {duals:.3g} MB of duals; use fewer rows, features or classes{use}"
+                f"no memory left in training: formulation={self.formulation!r} has {weights:.3g} MB of weights, "
+                f"several times, and up to {duals:.3g} MB of duals; use fewer rows, features or classes{use}"
             ) from error
 
     def _store_model(self, trained: Trained, request: Request) -> None:
