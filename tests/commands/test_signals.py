@@ -56,12 +56,14 @@ def test_a_reader_that_goes_away(model, words):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_full_outputs(model):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_full_outputs(model, monkeypatch, unbuffered):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     with open("/dev/full", "w") as full:
         done = program("predict", "rows.svm", "m", cwd=model, stdout=full, stderr=subprocess.PIPE)
         assert done.returncode == 1
         assert done.stderr == "multimargin: error: standard output: no space left on device; write elsewhere\n"
-        for words in (["--help"], ["train", "--help"], ["--version"]):
+        for words in (["--help"], ["train", "--help"], ["--version"], ["completion", "bash"]):
             done = program(*words, cwd=model, stdout=full, stderr=subprocess.PIPE)
             assert (done.returncode, done.stderr.count("\n")) == (1, 1) and "standard output: no space" in done.stderr
         assert program("train", "--nonsense", cwd=model, stdout=subprocess.PIPE, stderr=full).returncode == 2

@@ -14,7 +14,7 @@ from multimargin.commands.errors import CLOSED_PIPE, FAILED, INTERRUPTED, TERMIN
 from multimargin.commands.liblinear_flags import with_weights_in_words
 from multimargin.commands.options import Parser
 from multimargin.commands.signals import Terminated, terminable
-from multimargin.commands.terminal import Terminal, tell
+from multimargin.commands.terminal import Terminal, send_nowhere, tell, written
 
 _ABOUT = "Multi-class support vector machines, trained exactly and certified."
 _CODES = """exit codes: 0 done, 1 failed, 2 wrong usage, 3 trained but not converged, 130 interrupted, 143 terminated
@@ -55,14 +55,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with terminable():
             code = _run(list(sys.argv[1:] if argv is None else argv))
-            sys.stdout.flush()
+            written("", flush=True)
             return code
     except Terminated:
         tell("multimargin: terminated")
         return TERMINATED
-    except BrokenPipeError:  # as `| head` does it; what is still in the buffer goes nowhere, and Python says nothing
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # as `| head` does it
+        send_nowhere(sys.stdout)
         return CLOSED_PIPE
+    except OSError as error:  # the last words have nowhere to go
+        tell(f"multimargin: error: {_in_words(error)}")
+        return FAILED
 
 
 def _run(argv: list[str]) -> int:

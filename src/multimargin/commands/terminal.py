@@ -90,9 +90,15 @@ def tell(text: str, end: str = "\n") -> None:
     """Say something on stderr; that nobody can hear it is no reason to fail."""
     try:
         print(text, end=end, file=sys.stderr, flush=True)
-    except OSError:  # what is in the buffer goes nowhere, or Python would end with a code of its own
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    except OSError:
+        send_nowhere(sys.stderr)
+
+
+def send_nowhere(stream: Any) -> None:
+    """What is still in a buffer that cannot be written goes nowhere, or Python would end with words and a code of its
+    own."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def written(text: str, *, flush: bool) -> None:
@@ -104,6 +110,7 @@ def written(text: str, *, flush: bool) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
+        send_nowhere(sys.stdout)
         raise OSError(error.errno, f"{error.strerror}; write elsewhere", "standard output") from None
 
 
