@@ -114,7 +114,6 @@ def test_features_far_apart_have_the_same_bits(kind, storage, dtype):
 
 
 COMPANIES = """
-import sys
 import numpy as np
 from scipy.linalg import cython_blas
 from multimargin import _core

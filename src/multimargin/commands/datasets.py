@@ -77,7 +77,7 @@ def _note_fractions(y: np.ndarray, label: str, path: str, terminal: Any) -> None
         numbers = names.astype(np.float64)
     except ValueError:
         return
-    if (numbers != np.trunc(numbers)).any():
+    if (np.isfinite(numbers) & (numbers != np.trunc(numbers))).any():
         terminal.note(
             f"{path}: labels in column {label!r} are numbers with decimals: each of the {len(names)} is a class of its "
             "own (for regression: sklearn.svm.LinearSVR)"

@@ -56,7 +56,7 @@ _LEAST_SHARE = 0.125  # ... or this
 _LARGEST_SAMPLE = 1 << 24  # bytes that ranks tell each other, to find directions
 _DEAR = 0.5  # of a pass: sums that cost more are worth a second one
 _SCALE_STEP = 4e-3  # at first: W is held back, so a little more of it is better
-_FOLLOW = np.array([0.5, 0.7, 1.0, 2.0])  # of the step, after the best of SCALES
+_FOLLOW = np.array([0.5, 0.7, 1.0, 2.0])  # of the step, after the best of SCALES, as in core/passes.cpp
 _PROMISING = 5.0  # estimated gaps of so many times the target are looked into
 _ROUNDS_TO_HALVE = 3.0  # the gap, at best
 

@@ -1,4 +1,4 @@
-"""From rows and labels to a trained kernel model: which machines there are, and what becomes of them.
+"""From rows and labels to a trained kernel model: in which precision machines train, and what becomes of them.
 
 Machines of pairs learn from the groups of their two classes; all others from all rows. They share one store. Its
 values are float32 unless ``tol`` asks for more. Then a sample of the scores is computed in float64, and machines whose
