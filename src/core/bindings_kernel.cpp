@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
+#include <set>
 
 #include "bindings_kernel.hpp"
 #include "kernel_block.hpp"
@@ -223,6 +224,7 @@ void define_kernel_machines(nb::module_ &m) {
             if (group < 0 || group >= self.n_groups()) throw nb::index_error("no such group");
             for (const Index i : rows)
               if (i < 0 || i >= self.n()) throw nb::index_error("no such row");
+            if (std::set(rows.begin(), rows.end()).size() < rows.size()) throw nb::value_error("a row is asked for twice");
             return std::visit(
                 [&]<class T>(Store<T> &s) {
                   std::vector<typename mm::RowStore<T>::Tile> tiles(rows.size());

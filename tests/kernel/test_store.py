@@ -203,6 +203,11 @@ def test_rows_that_are_not_there(i, group):
         make().rows([i], group)
 
 
+def test_a_row_is_asked_for_once():
+    with pytest.raises(ValueError, match="twice"):
+        make().rows([3, 5, 3], 0)
+
+
 @pytest.mark.parametrize("gemm", [None, "sgemm", cython_blas.__pyx_capi__["sdot"]])
 def test_gemm_must_be_scipys(gemm):
     with pytest.raises((TypeError, ValueError), match="gemm"):
