@@ -7,11 +7,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "rows.hpp"
 #include "state.hpp"
 
 namespace mm {
-
-using Index = std::int64_t;
 
 // Lists that grow and shrink inside one pool. A list lives in a chunk of a power of two entries;
 // outgrown chunks are kept for the next list that needs their size.
@@ -23,7 +22,7 @@ public:
   const std::int32_t *classes(Index list) const { return classes_.data() + at(list).offset; }
   const double *values(Index list) const { return values_.data() + at(list).offset; }
 
-  void prefetch(Index list) const {
+  MM_PREFETCH void prefetch(Index list) const {
     __builtin_prefetch(classes(list));
     __builtin_prefetch(values(list));
   }

@@ -57,6 +57,7 @@ template <class Matrix, class S> struct RowFunctions {
     add_row<true>(Matrix::get(r, move.row), static_cast<const S *>(move.change), move.changed, move.n_changed, W,
                   stride, tail_of(r, move.row));
   }
+  static void prefetch(const Rows &r, Index i) { prefetch_row<Matrix>(r, i); }
   static void scores_of(const Rows &r, Index i, const S *W, Index stride, const std::int32_t *lanes, Index n,
                         double *out) {
     scores_of_lanes(Matrix::get(r, i), W, stride, tail_of(r, i), lanes, n, out);
@@ -67,7 +68,7 @@ template <class S> inline RowOperations<S> row_operations(const Rows &rows) {
   RowOperations<S> operations{};
   with_matrix(rows, [&]<class Matrix>(Matrix) {
     using F = RowFunctions<Matrix, S>;
-    operations = {F::scores, F::add, F::add_far, F::scores_of, Matrix::prefetch};
+    operations = {F::scores, F::add, F::add_far, F::scores_of, F::prefetch};
   });
   return operations;
 }
@@ -188,6 +189,11 @@ inline Move visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Ind
   return move;
 }
 
+MM_PREFETCH inline void prefetch_duals(const Examples &x, Index e) {
+  if (x.lists) return x.lists->prefetch(e);
+  for (Index m = 0; m < x.lanes; m += 8) __builtin_prefetch(x.alpha + e * x.alpha_stride + m, 1);
+}
+
 // Visits the examples of one block at positions of its order.
 template <class Policy> void visit(const Examples &x, const WeightsView &weights, PassArgs &pass) {
   with_weights(weights, [&]<class S>(S *W) {
@@ -197,7 +203,7 @@ template <class Policy> void visit(const Examples &x, const WeightsView &weights
       const Index following = pass.order[position + 1 < pass.end ? position + 1 : position];
       const Index next_row = x.row[following];
       rows.prefetch(*x.rows, next_row);
-      if (x.lists) x.lists->prefetch(following);
+      prefetch_duals(x, following);
       const Move move =
           visit_one<Policy>(x, rows, W, weights.stride, pass.order[position], next_row, buffer, pass);
       if (move.row >= 0) rows.add(*x.rows, move, W, weights.stride);

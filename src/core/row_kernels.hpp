@@ -36,7 +36,7 @@ template <class X, class I> struct CsrMatrix {
   }
   static Row peek(const Rows &rows, Index i) { return get(rows, i); }
   // A whole row: rows are visited in random order, so the hardware would only see it coming after some misses.
-  static void prefetch(const Rows &rows, Index i) {
+  MM_PREFETCH static void prefetch(const Rows &rows, Index i) {
     const Row row = get(rows, i);
     for (Index t = 0; t < row.count; t += 64 / static_cast<Index>(sizeof(I)))
       __builtin_prefetch(row.index + t, 0, 2);
@@ -51,7 +51,7 @@ template <class X> struct DenseMatrix {
     return {static_cast<const X *>(rows.values) + i * rows.row_stride, rows.n_features};
   }
   static Row peek(const Rows &, Index) { return {nullptr, 0}; }
-  static void prefetch(const Rows &rows, Index i) {
+  MM_PREFETCH static void prefetch(const Rows &rows, Index i) {
     const X *row = static_cast<const X *>(rows.values) + i * rows.row_stride;
     __builtin_prefetch(row);
     __builtin_prefetch(row + 64 / sizeof(X));
@@ -70,11 +70,17 @@ inline Tail tail_of(const Rows &rows, Index i) {
   return {rows.intercept, rows.n_features, rows.along + i * rows.along_stride, rows.held, rows.n_along};
 }
 
+// A row that will be visited, and what follows it.
+template <class Matrix> MM_PREFETCH inline void prefetch_row(const Rows &rows, Index i) {
+  Matrix::prefetch(rows, i);
+  if (rows.n_along > 0) __builtin_prefetch(rows.along + i * rows.along_stride);
+}
+
 // How many non-zeros ahead the rows of W are fetched. Near its end a row fetches for the row that is
 // visited next, so that the stream of fetches never stops.
 inline constexpr Index kAhead = 12;
 
-template <class S> inline void prefetch_lanes(const S *w, Index n_lanes) {
+template <class S> MM_PREFETCH inline void prefetch_lanes(const S *w, Index n_lanes) {
   for (Index b = 0; b < n_lanes * static_cast<Index>(sizeof(S)); b += 64)
     __builtin_prefetch(reinterpret_cast<const char *>(w) + b);
 }

@@ -9,6 +9,9 @@
 
 #include <cstdint>
 
+// For functions that only fetch ahead: GCC takes calls of them for calls without effect, and leaves them out.
+#define MM_PREFETCH __attribute__((always_inline))
+
 namespace mm {
 
 using Index = std::int64_t;

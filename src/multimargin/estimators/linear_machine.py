@@ -99,7 +99,8 @@ class LinearMachine(Margins):
         if sparse:
             solver = "sdm"
         elif solver == "auto":
-            curvature = float(np.vdot(cap, norm)) / max(len(norm), 1)
+            # Not by BLAS: its threads would be awake for a while, and in the way of ours.
+            curvature = float(np.einsum("i,i", cap, norm)) / max(len(norm), 1)
             solver = choose_solver(rows, curvature, self._n_lanes(), self.formulation, self.stopping, self.tol)
         return Request(
             X=X,
