@@ -62,6 +62,9 @@ CASES = [
     ("demo --report same.svm", 1, "same.svm: exists and is no report"),
     ("report {m}/digits {d}/digits.svm same.svm", 1, "same.svm: exists and is no report"),
     ("predict {d}/digits.svm {m}/digits no/out", 1, "no/out: there is no folder no"),
+    ("train @iris new --checkpoint new", 1, "new: is also an input, which would be lost"),
+    ("train @iris -", 1, "-: a model is not written to standard output; give the name of a file"),
+    ("train @iris circle", 1, "circle: its links lead back to themselves"),
     ("predict same.svm {m}/digits same.svm", 1, "same.svm: is also an input"),
     ("tune @iris --plot no/p.png", 1, "no/p.png: there is no folder no"),
     ("tune @iris --plot p.gif", 2, "--plot p.gif: the suffix must be one of .png, .svg, .pdf"),
@@ -69,9 +72,11 @@ CASES = [
     ("demo --report no/r.html", 1, "no/r.html: there is no folder no"),
     ("convert {m}/digits no/m.onnx", 1, "no/m.onnx: there is no folder no"),
     # Parameters
-    ("train {d}/digits.svm m -c 0", 2, "argument -c/--C: must be above 0, got 0"),
+    ("train {d}/digits.svm m -c 0", 2, "argument -c/--C: must be above 0 and finite, got 0"),
     ("train {d}/digits.svm m -c much", 2, "argument -c/--C: invalid number value: 'much'"),
-    ("train {d}/digits.svm m --C nan", 2, "must be above 0, got nan"),
+    ("train {d}/digits.svm m --C nan", 2, "must be above 0 and finite, got nan"),
+    ("train {d}/digits.svm m --C inf", 2, "must be above 0 and finite, got inf"),
+    ("train {d}/digits.svm m --weight 0=nan", 2, "--weight 0=nan: must be a finite number of at least 0"),
     ("train {d}/digits.svm m --max-iter 0", 2, "must be at least 1, got 0"),
     ("train {d}/digits.svm m --max-iter 1.5", 2, "invalid whole number value: '1.5'"),
     ("train {d}/digits.svm m --holdout 1.5", 2, "must be between 0 and 1, got 1.5"),
@@ -179,6 +184,7 @@ def here(tmp_path, models):
     flipped = bytearray(whole)
     flipped[-20] ^= 1
     (tmp_path / "flipped.model").write_bytes(flipped)
+    (tmp_path / "circle").symlink_to("circle")
     return tmp_path
 
 
@@ -262,3 +268,9 @@ def test_a_traceback_is_there_for_those_who_ask(run, monkeypatch):
     monkeypatch.setenv("MULTIMARGIN_TRACEBACK", "1")
     with pytest.raises(Exception, match="there is no such file"):
         main(["train", "missing.svm", "m"])
+
+
+def test_a_name_with_two_lines_is_shown_whole(run):
+    done = run("train", "a\nb", "model")
+    assert done.code == 1 and done.err.count("\n") == 1
+    assert "a\\nb" in done.err

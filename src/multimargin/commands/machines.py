@@ -76,7 +76,7 @@ def set_weights(model: Any, weights: list[tuple[str, float]], y: np.ndarray, pat
             known = ", ".join(list(classes)[:10]) + (", ..." if len(classes) > 10 else "")
             raise CommandError(f"{path}: --weight names class {label!r}, which no row has; there are {known}")
         if not 0 <= factor < float("inf"):
-            raise UsageError(f"--weight {label}={factor:g}: must not be negative")
+            raise UsageError(f"--weight {label}={factor:g}: must be a finite number of at least 0")
     model.set_params(class_weight={classes[label]: factor for label, factor in weights})
 
 

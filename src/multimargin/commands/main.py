@@ -118,6 +118,8 @@ def _say_warnings(terminal: Terminal) -> None:
 def _in_words(error: Exception) -> str:
     """One line. What we and the libraries raise on purpose speaks for itself; anything else is called by its name."""
     said = str(error).strip()
+    if isinstance(error, CommandError):
+        said = said.replace("\n", "\\n")  # in the name of a file
     first = " ".join((said.splitlines() or [""])[0].split())
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {(error.strerror or first).lower()}"

@@ -102,7 +102,7 @@ def positive(text: str) -> float:
     """A number above 0."""
     value = float(text)
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be above 0, got {text}")
+        raise argparse.ArgumentTypeError(f"must be above 0 and finite, got {text}")
     return value
 
 
@@ -110,7 +110,7 @@ def seconds(text: str) -> float:
     """A number of at least 0."""
     value = float(text)
     if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be at least 0, got {text}")
+        raise argparse.ArgumentTypeError(f"must be at least 0 and finite, got {text}")
     return value
 
 

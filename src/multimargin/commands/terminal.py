@@ -142,6 +142,13 @@ def check_output(path: str, *, apart_from: tuple[str, ...] = (), replaces: str |
     """
     if not path or path.endswith(("/", os.sep)):
         raise CommandError(f"{path!r}: the output needs the name of a file")
+    if path == "-" and replaces is not None:
+        raise CommandError(f"-: a {replaces} is not written to standard output; give the name of a file")
+    real = os.path.realpath(path)
+    if any(other and os.path.realpath(other) == real for other in apart_from):
+        raise CommandError(f"{path}: is also an input, which would be lost; choose another name")
+    if os.path.islink(real):
+        raise CommandError(f"{path}: its links lead back to themselves; choose another name")
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         _check_writable(path)
         return
@@ -153,7 +160,7 @@ def check_output(path: str, *, apart_from: tuple[str, ...] = (), replaces: str |
     if os.path.isdir(path):
         raise CommandError(f"{path}: is a folder; the output needs the name of a file")
     if os.path.islink(path):  # the file is made beside the one that it will replace
-        folder = Path(path).resolve().parent
+        folder = Path(real).parent
     if not os.access(folder, os.W_OK | os.X_OK):
         raise CommandError(f"{path}: no permission to write into {folder}")
     if not os.path.exists(path):

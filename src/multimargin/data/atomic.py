@@ -30,7 +30,9 @@ def checked_target(path: str | os.PathLike) -> Path:
     if target.exists() and not target.is_file():  # /dev/stdout is a link to what has no path
         return target
     if target.is_symlink():  # the link stays one
-        target = target.resolve()
+        target = Path(os.path.realpath(target))
+        if target.is_symlink():
+            raise OSError(errno.ELOOP, "its links lead back to themselves; write elsewhere", str(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{target.parent} is not a folder; make it first, or write {target.name} elsewhere")
     return target

@@ -31,7 +31,7 @@ from multimargin.estimators.callbacks import CallbackSupport, observed, with_cal
 from multimargin.estimators.identity import identity
 from multimargin.estimators.margins import Margins
 from multimargin.estimators.out_of_fold import calibrated
-from multimargin.estimators.parameters import check_number
+from multimargin.estimators.parameters import check_decisions, check_number
 from multimargin.linear.checkpoint import Checkpoint
 from multimargin.linear.interrupts import deferred_interrupt, interruptible
 from multimargin.problems.formulations import JOINT
@@ -143,6 +143,7 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
             )
         if not reset:
             self._check_as_fitted()
+            check_decisions(self)
         check_path(X)
         check_dates(X)
         check_masks(X, "X")

@@ -15,7 +15,7 @@ from multimargin.estimators.parameters import check_linear, n_threads
 from multimargin.linear.loop import Limits
 from multimargin.linear.machine import Settings
 from multimargin.linear.many_classes import as_csr, intercept_apart, is_sparse, weights_are_sparse
-from multimargin.linear.scoring import padded_weights, scores
+from multimargin.linear.scoring import finite, padded_weights, scores
 from multimargin.linear.solvers import SOLVERS
 from multimargin.linear.sparse_scoring import sparse_scores, sparse_top
 from multimargin.linear.training import Request, Trained, choose_solver, train
@@ -163,16 +163,17 @@ class LinearMachine(Margins):
     def _decisions(self, X, finish) -> np.ndarray:
         rows, threads = as_rows(X, only_scored=True), n_threads(self.n_jobs)
         if is_sparse(self.coef_):
-            return sparse_scores(rows, self._sparse_W(), self.intercept_, threads)
+            return finite(sparse_scores(rows, self._sparse_W(), self.intercept_, threads))
         values = scores(rows, self._weights(), len(self.coef_), threads)
         values += self.intercept_
-        return values if finish is None else finish(values)
+        return finite(values) if finish is None else finish(finite(values))
 
     def _top(self, X, n: int) -> tuple[np.ndarray, np.ndarray]:
         if not is_sparse(self.coef_):
             return super()._top(X, n)
         rows = as_rows(X, only_scored=True)
-        return sparse_top(rows, self._sparse_W(), self.intercept_, n, n_threads(self.n_jobs))
+        lanes, values = sparse_top(rows, self._sparse_W(), self.intercept_, n, n_threads(self.n_jobs))
+        return lanes, finite(values)
 
     def _predicted(self, X) -> np.ndarray:
         if not is_sparse(self.coef_):

@@ -113,7 +113,7 @@ class Margins:
         """C_i of rows; ``counts``, the weight of every class, is that of the rows if it is not given."""
         of_rows = counts is None
         with np.errstate(over="ignore"):
-            cap = self.C * weight
+            cap = float(self.C) * weight
             if self.class_weight is not None:
                 if counts is None:
                     counts = np.bincount(encoded, weights=weight, minlength=len(self.classes_))
@@ -200,7 +200,10 @@ class Margins:
         if self.stopping == "violation":
             reached = f"the relative duality gap is {self.dual_gap_:.2g} and the violation is still above {self.tol:g}"
         else:
-            reached = f"the relative duality gap is {max(self.dual_gap_, self.worst_gap_):.2g}, the target {self.tol:g}"
+            gap = f"the relative duality gap is {self.dual_gap_:.2g}"
+            if self.worst_gap_ > self.dual_gap_:
+                gap += f", of the worst machine {self.worst_gap_:.2g}"
+            reached = f"{gap}, the target {self.tol:g}"
         remark = f"; {outcome.remark}" if outcome.remark else ""
         return f"{self._name} stopped {what}: {reached}{remark}"
 

@@ -141,7 +141,7 @@ def check_seed(value: Any) -> None:
         check_random_state(value)
     except ValueError as error:
         raise ValueError(
-            f"random_state must be None, a non-negative integer or a RandomState, got {value!r}"
+            f"random_state must be None, an integer from 0 to 2**32 - 1 or a RandomState, got {value!r}"
         ) from error
 
 
@@ -226,11 +226,23 @@ def check_checkpoint(model: Any) -> None:
         )
 
 
+def check_decisions(model: Any) -> None:
+    """Check the parameters that say how decisions are told; they may be set after a fit, too."""
+    check_choice("decision_function_shape", model.decision_function_shape, ("ovr", "ovo"))
+    check_boolean("break_ties", model.break_ties)
+    if model.decision_function_shape == "ovo" and model.formulation not in PAIRWISE:
+        raise ValueError(
+            f"decision_function_shape='ovo' needs pairs of classes: formulation {' or '.join(map(repr, PAIRWISE))}, "
+            f"not {model.formulation!r}"
+        )
+    if model.break_ties and model.decision_function_shape == "ovo":
+        raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+
+
 def check_shared(model: Any) -> None:
     """Check the parameters that all classifiers have."""
     check_choice("formulation", model.formulation, FORMULATIONS)
     check_choice("stopping", model.stopping, ("gap", "violation"))
-    check_choice("decision_function_shape", model.decision_function_shape, ("ovr", "ovo"))
     check_number("C", model.C, above=0)
     if model.C < SMALLEST_C:
         raise ValueError(f"C must be at least {SMALLEST_C:g}, got {model.C!r}")
@@ -247,19 +259,13 @@ def check_shared(model: Any) -> None:
             "fit_intercept=False is without an intercept"
         )
     n_threads(model.n_jobs)
-    for name in ("fit_intercept", "shrinking", "cooling", "probability", "warm_start", "break_ties"):
+    for name in ("fit_intercept", "shrinking", "cooling", "probability", "warm_start"):
         check_boolean(name, getattr(model, name))
     check_seed(model.random_state)
     check_class_weight(model.class_weight)
     if not isinstance(model.verbose, bool):
         check_number("verbose", model.verbose, at_least=0, integer=True)
-    if model.decision_function_shape == "ovo" and model.formulation not in PAIRWISE:
-        raise ValueError(
-            f"decision_function_shape='ovo' needs pairs of classes: formulation {' or '.join(map(repr, PAIRWISE))}, "
-            f"not {model.formulation!r}"
-        )
-    if model.break_ties and model.decision_function_shape == "ovo":
-        raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+    check_decisions(model)
 
 
 def check_linear(model: Any) -> None:

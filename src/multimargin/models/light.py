@@ -11,7 +11,7 @@ from multimargin.data.csr import Csr
 from multimargin.data.rows import as_rows, checked
 from multimargin.estimators.calibration import probabilities
 from multimargin.estimators.top_classes import with_best
-from multimargin.linear.scoring import padded_weights, scores
+from multimargin.linear.scoring import finite, padded_weights, scores
 from multimargin.linear.sparse_scoring import sparse_scores, sparse_top
 from multimargin.models.envelope import open_model
 from multimargin.models.linear import read_first_index, read_linear
@@ -81,14 +81,16 @@ class LightModel:
         if not isinstance(self._W, Csr):
             return with_best(self._values(X, by_class=True), n)
         rows = as_rows(checked(X, self.n_features_in_), only_scored=True)
-        return sparse_top(rows, self._W, self._intercept, n, 1)
+        lanes, values = sparse_top(rows, self._W, self._intercept, n, 1)
+        return lanes, finite(values)
 
     def _values(self, X: Any, by_class: bool) -> np.ndarray:
         rows = as_rows(checked(X, self.n_features_in_), only_scored=True)
         if isinstance(self._W, Csr):
-            return sparse_scores(rows, self._W, self._intercept, 1)
+            return finite(sparse_scores(rows, self._W, self._intercept, 1))
         values = scores(rows, self._W, self._lanes, 1)
         values += self._intercept
+        finite(values)
         if len(self.classes_) == 2:
             return values.ravel()
         if by_class and self.formulation == "dag":

@@ -43,11 +43,8 @@ def write_parameters(node: Writer, model: Any, *, without: tuple[str, ...] = ())
                     stacklevel=2,
                 )
             continue
-        if _too_many_jobs(name, value):
-            raise ValueError(
-                f"n_jobs={value} of {type(model).__name__} is more than the {_MOST_JOBS} a file may ask for"
-            )
-        stored[name] = value
+        # A file may not ask for more; a trained model is not refused for it.
+        stored[name] = _MOST_JOBS if _too_many_jobs(name, value) else value
     node.value("parameters", stored)
 
 
