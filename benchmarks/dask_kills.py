@@ -12,8 +12,8 @@ Each training is on processes of its own machine's, and at random moments of it 
 
 A training that has neither a model nor an error after 60 s hangs. A model is right if it converged and if its objective
 lies between the bounds that a training without kills proved, within the tolerance; also one that came although all were
-killed for good, for the last of them may have told it before. Trainings that ended before the kill came are not counted.
-After a hang the stacks of all threads are printed.
+killed for good, for the last of them may have told it before. Trainings that ended before the kill came are not
+counted. After a hang the stacks of all threads are printed.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """multimargin predict: labels, probabilities, the best few classes."""
 
+import os
 import re
 import subprocess
 import sys
@@ -254,3 +255,20 @@ def test_a_linear_model_predicts_without_scikit_learn(folder, models):
 
 def test_main_takes_any_sequence_of_words(folder, models, tmp_path):
     assert main(("predict", f"{folder}/digits.svm", f"{models}/digits", f"{tmp_path}/o", "-q")) == 0
+
+
+def test_labels_that_the_encoding_of_the_output_lacks(tmp_path):
+    X = np.eye(4)
+    save(LinearSVM().fit(X, ["\u00e9", "b"] * 2), tmp_path / "model")
+    np.savez(tmp_path / "rows.npz", X=X)
+    words = ["-m", "multimargin.commands.main", "predict", "rows.npz", "model", "-"]
+    done = subprocess.run(
+        [sys.executable, *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and "ascii, has no" in done.stderr and "PYTHONIOENCODING=utf-8" in done.stderr

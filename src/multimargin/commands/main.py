@@ -123,6 +123,9 @@ def _in_words(error: Exception) -> str:
     first = " ".join((said.splitlines() or [""])[0].split())
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {(error.strerror or first).lower()}"
+    if isinstance(error, UnicodeEncodeError):
+        missing = ascii(error.object[error.start])
+        return f"the output's encoding, {error.encoding}, has no {missing}: set PYTHONIOENCODING=utf-8, or give a file"
     if isinstance(error, MemoryError):
         told = f": {first}" if first and first != "std::bad_alloc" else " for so many rows or features"
         return f"not enough memory{told}"
