@@ -1,4 +1,4 @@
-"""Rows of X, as the core reads them, and the files that they come from. Nothing heavy is imported before it is needed."""
+"""Rows of X, as the core reads them, and the files that they come from. What is heavy is imported on first use."""
 
 from __future__ import annotations
 
