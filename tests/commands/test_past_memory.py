@@ -1,5 +1,10 @@
 """``train`` on text that memory does not hold, and ``convert`` to a store of blocks."""
 
+import os
+import signal
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
@@ -7,7 +12,9 @@ from sklearn.datasets import load_iris
 from multimargin import LinearSVM, load, read_svmlight, write_svmlight
 from multimargin.commands.main import build_parser
 from multimargin.commands.past_memory import is_past_memory
+from multimargin.data import block_writing
 from multimargin.data.blocks import open_blocks
+from multimargin.data.folder_lock import locked_folder
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +86,129 @@ def test_text_is_past_memory_when_its_rows_may_be(tmp_path, suffix, memory_mb, p
     path.write_bytes(bytes(2**20))
     args = build_parser().parse_args(["train", str(path), "m", "--memory-mb", str(memory_mb)])
     assert is_past_memory(args) is past
+
+
+def test_what_is_trained_in_memory_all_the_same_is_said(run, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    X, y = load_iris(return_X_y=True)
+    frame = pandas.DataFrame(X, columns=list("abcd")).assign(kind=y)
+    frame.to_csv("t.csv", index=False)
+    frame.to_csv("t.tsv.gz", index=False, sep="\t")
+    frame.to_parquet("t.parquet")
+    np.savez_compressed("t.npz", X=np.tile(X, (20, 1)), y=np.tile(y, 20))  # a small file
+    write_svmlight("t.txt", X, y)
+    wanted = ("--tol", "0.05", "--C", "0.01")
+    table, blocks = ("--label", "kind"), "DATA.blocks --label kind, and train on DATA.blocks"
+    for name, options, words in [
+        ("t.csv", table, f"multimargin convert t.csv {blocks}"),
+        ("t.tsv.gz", table, f"multimargin convert t.tsv.gz {blocks}"),
+        ("t.parquet", table, f"multimargin convert t.parquet {blocks}"),
+        ("t.npz", (), "multimargin.data.write_blocks"),
+        ("t.txt", ("--kernel", "rbf"), "kernel machines"),
+    ]:
+        found = run("train", name, "m", *wanted, *options, "--memory-mb", "0.005")
+        notes = [line for line in found.err.splitlines() if "which is more than --memory-mb 0.005" in line]
+        assert found.code == 0 and len(notes) == 1 and name in notes[0] and words in notes[0], (name, found.err)
+        roomy = run("train", name, "m", *wanted, *options, "--memory-mb", "5")
+        assert roomy.code == 0 and "memory" not in roomy.err, (name, roomy.err)
+
+
+KILLED = """
+import os, signal, sys
+from multimargin.commands import past_memory
+from multimargin.commands.main import main
+from multimargin.data import block_writing
+add, left = block_writing._State.add, 3
+def kill(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+def counted(self, *block):
+    global left
+    add(self, *block)
+    left -= 1
+    if left == 0:
+        kill()
+if sys.argv[1] == "training":
+    past_memory._train = kill
+else:
+    block_writing._State.add = counted
+main(sys.argv[2:])
+"""
+WANTED = ("--tol", "0.05", "--C", "0.01", "--json", "--memory-mb", "0.1")
+
+
+def killed(when, data, folder):
+    """What a training that was killed left."""
+    words = [sys.executable, "-c", KILLED, when, "train", data, folder / "a.model", *WANTED]
+    assert subprocess.run(list(map(str, words)), check=False, capture_output=True).returncode == -signal.SIGKILL
+    (left,) = folder.glob(".multimargin-*")
+    return left
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """The blocks that are written in this process."""
+    names, add = [], block_writing._State.add
+    monkeypatch.setattr(block_writing._State, "add", lambda state, *block: (names.append(1), add(state, *block))[1])
+    return names
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders cannot be locked")
+@pytest.mark.parametrize("when", ["writing", "training"])
+def test_the_next_training_goes_on_from_blocks_that_a_killed_one_left(run, text, tmp_path, written, when):
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    whole = run("train", text, alone / "a.model", *WANTED).json
+    n_blocks = len(written)
+    written.clear()
+    folder = tmp_path / "killed"
+    folder.mkdir()
+    left = killed(when, text, folder)
+    assert left.stat().st_mode & 0o077 == 0
+    (left / "multimargin-duals-x").mkdir()
+    (folder / f"{left.name[:-1]}7").mkdir()  # of another one, at the same time
+    found = run("train", text, folder / "a.model", *WANTED)
+    assert found.code == 0 and found.json["primal_objective"] == whole["primal_objective"], found.err
+    assert len(written) == (n_blocks - 3 if when == "writing" else 0)
+    assert os.listdir(folder) == os.listdir(alone) == ["a.model"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders cannot be locked")
+@pytest.mark.parametrize("change", ["data", "options", "damage"])
+def test_blocks_of_other_data_are_not_gone_on_from(run, text, tmp_path, written, change):
+    data, folder = tmp_path / "data.txt", tmp_path / "models"
+    folder.mkdir()
+    data.write_bytes(text.read_bytes())
+    left = killed("training", data, folder)
+    options = ()
+    if change == "data":
+        data.write_bytes(data.read_bytes() + b"1 1:1\n")
+    elif change == "options":
+        options = ("--n-features", "9")
+    else:
+        (left / "data.blocks" / "block-000000").write_bytes(b"")
+    found = run("train", data, folder / "a.model", *WANTED, *options)
+    assert found.code == 0 and found.json["rows"] == 3000 + (change == "data"), found.err
+    assert found.json["features"] == (9 if change == "options" else 4)
+    assert len(written) > 3 and os.listdir(folder) == ["a.model"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders cannot be locked")
+def test_the_folder_of_a_training_at_the_same_time_is_left_alone(run, text, tmp_path):
+    left = killed("training", text, tmp_path)
+    before = sorted(path.name for path in left.rglob("*"))
+    with locked_folder(left):
+        found = run("train", text, tmp_path / "a.model", *WANTED)
+    assert found.code == 0 and "were left by" not in found.err
+    assert sorted(path.name for path in left.rglob("*")) == before
+    assert sorted(os.listdir(tmp_path)) == sorted([left.name, "a.model"])
+
+
+def test_without_locks_nothing_is_taken_over(run, text, tmp_path, monkeypatch):
+    """Nobody can tell whether the folder is in use."""
+    left = killed("training", text, tmp_path)
+    before = sorted(path.name for path in left.rglob("*"))
+    monkeypatch.setattr("multimargin.data.folder_lock.fcntl", None)
+    found = run("train", text, tmp_path / "a.model", *WANTED)
+    assert found.code == 0 and left.name not in found.err
+    assert sorted(path.name for path in left.rglob("*")) == before
+    assert sorted(os.listdir(tmp_path)) == sorted([left.name, "a.model"])

@@ -137,6 +137,53 @@ def test_tables_and_npz(tmp_path):
         write_blocks(tmp_path / "bad", tmp_path / "t.csv")
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_columns_of_later_tables_are_found_by_name(tmp_path, suffix):
+    pandas = pytest.importorskip("pandas")
+    values, labels = RNG.random((40, 3)), RNG.integers(0, 3, 40)
+    frame = pandas.DataFrame(values, columns=list("xyz")).assign(label=labels)
+
+    def table(name, part):
+        path = tmp_path / f"{name}{suffix}"
+        part.to_parquet(path) if suffix == ".parquet" else part.to_csv(path, index=False)
+        return path
+
+    a, b = table("a", frame[:15]), table("b", frame[15:][["z", "label", "x", "y"]])
+    empty = table("empty", frame[:0])
+    for number, files in enumerate(([a, b], [empty, b], [a, empty, b])):
+        store = write_blocks(tmp_path / f"s{number}", files, label="label")
+        np.testing.assert_allclose(content(store)[0], values if a in files else values[15:], rtol=1e-15)
+    fewer, more = table("fewer", frame.drop(columns="y")), table("more", frame.assign(w=1.0))
+    with pytest.raises(ValueError, match=rf"fewer{suffix}: there is no column 'y', which .*a{suffix} has"):
+        write_blocks(tmp_path / "bad", [a, fewer], label="label")
+    with pytest.raises(ValueError, match=rf"more{suffix}: has a column 'w', which .*a{suffix} has not"):
+        write_blocks(tmp_path / "bad", [a, more], label="label")
+    assert not list(tmp_path.glob("bad*"))
+
+
+def test_a_writer_that_goes_on_knows_the_columns_of_the_first_table(tmp_path, monkeypatch):
+    """It goes on in the second file, whose columns are in another order."""
+    pytest.importorskip("pandas")
+    (tmp_path / "a.csv").write_text("x,y,label\n" + "1,2,0\n" * 100)
+    (tmp_path / "b.csv").write_text("y,x,label\n" + "2,1,1\n" * 100)
+    add, written = block_writing._State.add, []
+
+    def full_disk(state, *block):
+        if len(written) == 5:
+            raise OSError(28, "No space left on device")
+        written.append(1)
+        add(state, *block)
+
+    options = {"label": "label", "block_mb": 600 / 2**20}  # 30 rows
+    monkeypatch.setattr(block_writing._State, "add", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        write_blocks(tmp_path / "s", [tmp_path / "a.csv", tmp_path / "b.csv"], **options)
+    assert json.loads((tmp_path / "s.part" / "journal.json").read_bytes())["begin"] == [1, 0]
+    monkeypatch.setattr(block_writing._State, "add", add)
+    store = write_blocks(tmp_path / "s", [tmp_path / "a.csv", tmp_path / "b.csv"], **options)
+    assert_same(store, np.tile([1.0, 2.0], (200, 1)), np.repeat([0, 1], 100))
+
+
 @pytest.mark.parametrize(
     ("source", "options", "error", "words"),
     [
@@ -366,3 +413,13 @@ def test_blocks_are_as_large_as_asked_for(tmp_path):
     sizes = [8 * 16 * entry.rows / 2**20 for entry in store.entries]
     assert all(0.1 < size <= 0.125 for size in sizes[:-1])
     assert len(write_blocks(tmp_path / "one", [(rows, labels)], block_mb=2000)) == 1  # the most
+
+
+def test_the_functions_are_in_the_package_and_loaded_on_first_use():
+    program = (
+        "import sys, multimargin.data; heavy = {'numpy', 'scipy', 'sklearn', 'pandas'} & set(sys.modules);"
+        "from multimargin.data import open_blocks, write_blocks; from multimargin.data import blocks;"
+        "print(sorted(heavy), open_blocks is blocks.open_blocks, write_blocks is blocks.write_blocks)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["[]", "True", "True"]

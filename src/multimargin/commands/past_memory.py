@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import hashlib
+import itertools
+import json
 import os
+import shlex
+import shutil
+import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +25,8 @@ _GROWTH = 2.0  # what a byte of text becomes in memory, at most
 _PACKED = 5.0  # times more, if it is compressed
 _BLOCK_SHARE = 24  # a block is this part of the memory at most, so that text can be parsed beside some of them
 _SMALLEST_BLOCK = 1 / 256  # MB
+_STORE = "data.blocks"
+_SOURCE = "source.json"
 _ZERO_BASED = {"auto": "auto", "yes": True, "no": False}
 
 
@@ -33,9 +43,58 @@ def is_past_memory(args: argparse.Namespace) -> bool:
         return False
     from multimargin.commands.datasets import format_of
 
+    return format_of(args.data, args.format) == "svmlight" and _bytes_of_text(args.data) > memory_mb(args) * 2**20
+
+
+def note_in_memory(args: argparse.Namespace, terminal: Terminal) -> None:
+    """Say so where DATA may exceed the memory and is trained there all the same."""
+    from multimargin.commands.datasets import format_of
+
+    if args.data.startswith("@") or not os.path.isfile(args.data):
+        return
     kind = format_of(args.data, args.format)
-    packed = _PACKED if args.data.lower().endswith((".gz", ".bz2", ".xz")) else 1.0
-    return kind == "svmlight" and os.path.getsize(args.data) * _GROWTH * packed > memory_mb(args) * 2**20
+    needed, memory = _bytes_in_memory(args.data, kind) / 2**20, memory_mb(args)
+    if needed <= memory:
+        return
+    if args.kernel:
+        why = "kernel machines are; linear ones (without --kernel) can be trained from blocks on disk"
+    elif kind == "npz":
+        why = (
+            "an .npz file is read as a whole; write blocks from parts of it (multimargin.data.write_blocks), and train "
+            "on those"
+        )
+    else:
+        label = "COL" if args.label is None else shlex.quote(args.label)
+        why = (
+            "features of a table are made there; if all columns are numbers that need no scaling: multimargin convert "
+            f"{shlex.quote(args.data)} DATA.blocks --label {label}, and train on DATA.blocks"
+        )
+    bound = "half of the memory" if args.memory_mb is None else f"--memory-mb {memory:g}"
+    much = f"may take {needed:.3g} MB, which is more than {bound}"
+    terminal.note(f"{args.data}: {much}, and is trained in memory: {why}")
+
+
+def _bytes_of_text(path: str) -> float:
+    packed = _PACKED if path.lower().endswith((".gz", ".bz2", ".xz")) else 1.0
+    return os.path.getsize(path) * _GROWTH * packed
+
+
+def _bytes_in_memory(path: str, kind: str) -> float:
+    """What DATA becomes, about; of files that cannot be read, which others will tell, any number."""
+    try:
+        if kind == "npz":
+            from zipfile import ZipFile
+
+            with ZipFile(path) as file:
+                return sum(part.file_size for part in file.infolist())
+        if kind == "parquet":
+            from pyarrow.parquet import read_metadata
+
+            described = read_metadata(path)
+            return described.num_rows * described.num_columns * 8
+    except Exception:
+        return 0
+    return _bytes_of_text(path)
 
 
 def memory_mb(args: argparse.Namespace) -> float:
@@ -71,24 +130,125 @@ def train_on_blocks(args: argparse.Namespace, model: Any, terminal: Terminal) ->
     from multimargin.data.blocks import BlocksError, open_blocks
 
     memory = memory_mb(args)
+    block_mb = max(_SMALLEST_BLOCK, min(64.0, memory / _BLOCK_SHARE))
+    kept = args.data if os.path.isdir(args.data) else args.blocks
     target = Path(args.model).absolute()
-    with naming(target):
-        temporary = tempfile.TemporaryDirectory(prefix=".multimargin-", dir=target.parent)
-    with temporary as folder:
-        kept = args.data if os.path.isdir(args.data) else args.blocks
+    with contextlib.ExitStack() as held:
         try:
             if kept is not None and os.path.exists(kept):
                 _check_older(args.data, kept, terminal)
                 store = open_blocks(kept)
             else:
-                path = kept or os.path.join(folder, "data.blocks")
+                path = kept
+                if path is None:
+                    with naming(target):
+                        path = str(held.enter_context(_folder_for(args, target.parent, block_mb)) / _STORE)
                 terminal.note(f"{args.data}: is trained from blocks on disk, within {memory:.0f} MB ({path})")
-                store = write_store(
-                    args, path, terminal, block_mb=max(_SMALLEST_BLOCK, min(64.0, memory / _BLOCK_SHARE))
-                )
+                store = _left_before(path, terminal) or write_store(args, path, terminal, block_mb=block_mb)
         except (BlocksError, FileNotFoundError) as error:
             raise CommandError(str(error)) from None
         return _train(args, model, store, memory, terminal)
+
+
+@contextlib.contextmanager
+def _folder_for(args: argparse.Namespace, parent: Path, block_mb: float) -> Iterator[Path]:
+    """A folder for blocks and duals, removed at the end.
+
+    Its name is made of DATA's, so that what a killed training left is found by the next one: it goes on from there, if
+    DATA and options are the same, else it begins anew. Trainings at the same time have a folder each. Where folders
+    cannot be locked nobody knows whether one is in use: the name is random there, and what is left stays.
+    """
+    from multimargin.data.atomic import write_atomically
+    from multimargin.data.folder_lock import locked_folder
+
+    name = f".multimargin-{hashlib.sha256(os.fsencode(os.path.realpath(args.data))).hexdigest()[:16]}"
+    with contextlib.ExitStack() as held:
+        folder = _locked_among(parent, name, held)
+        if folder is None:
+            yield Path(held.enter_context(tempfile.TemporaryDirectory(prefix=".multimargin-", dir=parent)))
+            return
+        for other in parent.glob(f"{name}-*"):
+            with contextlib.suppress(OSError):  # in use, or just removed
+                if other != folder and _is_own(other):
+                    with locked_folder(other):
+                        shutil.rmtree(other)
+        source = _source(args, block_mb)
+        same = (folder / _SOURCE).is_file() and (folder / _SOURCE).read_bytes() == source
+        _empty(folder, (_SOURCE, _STORE, f"{_STORE}.part") if same else ())
+        try:
+            write_atomically(folder / _SOURCE, [source])
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _locked_among(parent: Path, name: str, held: contextlib.ExitStack) -> Path | None:
+    """The first of the folders NAME-0, NAME-1, ... that nobody uses, locked; None where there are no locks."""
+    from multimargin.data.folder_lock import FolderInUse, locked_folder
+
+    for number in itertools.count():
+        folder = parent / f"{name}-{number}"
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)  # the rows may be nobody else's business
+        if not _is_own(folder):
+            continue
+        try:
+            held.enter_context(locked_folder(folder))
+        except FolderInUse:
+            continue
+        try:
+            with locked_folder(folder):
+                pass
+        except FolderInUse:  # as it should be
+            folder.chmod(0o700)
+            return folder
+        held.close()
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        return None
+    raise AssertionError
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether it is a folder of this user: anybody can know the name, and may have put something there."""
+    with contextlib.suppress(FileNotFoundError):
+        found = folder.lstat()
+        return stat.S_ISDIR(found.st_mode) and (not hasattr(os, "getuid") or found.st_uid == os.getuid())
+    return False
+
+
+def _source(args: argparse.Namespace, block_mb: float) -> bytes:
+    """All that the blocks depend on."""
+    from multimargin import __version__
+
+    found = os.stat(args.data)
+    data = [os.path.realpath(args.data), found.st_size, found.st_mtime_ns]
+    return json.dumps([__version__, data, block_mb, args.n_features, args.zero_based, args.label]).encode()
+
+
+def _empty(folder: Path, but: tuple[str, ...]) -> None:
+    for inside in folder.iterdir():
+        if inside.name in but:
+            continue
+        if inside.is_dir() and not inside.is_symlink():
+            shutil.rmtree(inside)
+        else:
+            inside.unlink()
+
+
+def _left_before(path: str, terminal: Terminal) -> Any:
+    """The store that a killed training left, if it is whole; else None, and nothing in the way."""
+    from multimargin.data.blocks import BlocksError, open_blocks
+
+    if not os.path.exists(path):
+        return None
+    try:
+        store = open_blocks(path)
+    except (BlocksError, FileNotFoundError):
+        shutil.rmtree(path)
+        return None
+    terminal.note(f"{path}: these blocks were left by a training that was killed, and are used")
+    return store
 
 
 def _check_older(data: str, blocks: str, terminal: Terminal) -> None:

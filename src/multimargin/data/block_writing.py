@@ -56,7 +56,7 @@ def write_blocks(
     source : file, list of files, or iterator of chunks
         svmlight text (also compressed by gzip, bzip2 or xz), ``.npz``, ``.csv``, ``.tsv`` or ``.parquet`` (numbers, and
         ``label``); or chunks ``(X, y)`` or ``(X, y, sample_weight)``, X sparse or dense. All chunks must have weights
-        or none.
+        or none. Tables of a list have the same columns, in any order; that of the first is the order of features.
     block_mb : float
         About how large a block is, in units of 2**20 bytes. Training holds two.
     compress : bool

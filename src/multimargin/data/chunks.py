@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from multimargin.data.npz import read_npz
 from multimargin.data.rows import canonical, check_sparse, where_not_finite
 from multimargin.data.svmlight_stream import Place, stream_svmlight
-from multimargin.data.table_stream import stream_table
+from multimargin.data.table_stream import Features, features_of, stream_table
 from multimargin.data.tables import is_table, suffix_of
 
 _HEAD = 1 << 16  # bytes by whose hash a file is known again, beside its size and time
@@ -54,6 +54,7 @@ class Files(Source):
     def __init__(self, paths: Sequence[Path], dtype: np.dtype | None, n_features, zero_based, label: str | None):
         self.paths, self.dtype, self.n_features = paths, dtype, n_features
         self.zero_based, self.label = zero_based, label
+        self._features: Features | None = None  # of the first table, which decides the order of columns
         for path in paths:
             if is_table(path) and label is None:
                 raise ValueError(f"{path}: which column holds the labels? Say label=")
@@ -75,9 +76,13 @@ class Files(Source):
             yield X, y, ()
         elif is_table(path):
             assert self.label is not None
-            for row, X, y in stream_table(path, self.label, _TABLE_ROWS):
-                if row >= (place[0] if place else 0):
-                    yield X, y, (row,)
+            first = next(path for path in self.paths if is_table(path))
+            if self._features is None and path != first:  # a killed program read it, or it has no rows
+                self._features = features_of(first, self.label)
+            for piece in stream_table(path, self.label, _TABLE_ROWS, self._features):
+                self._features = piece.features
+                if piece.row >= (place[0] if place else 0):
+                    yield piece.X, piece.y, (piece.row,)
         else:
             dtype = np.dtype(np.float64) if self.dtype is None else self.dtype
             options: dict[str, Any] = dict(dtype=dtype, n_features=self.n_features, zero_based=self.zero_based)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,17 +18,34 @@ from multimargin.data.tables import (
 )
 
 
-def stream_table(path, label: str, n_rows: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """The number of the first row, the features, and the labels as text, of so many rows at a time.
+class Features(NamedTuple):
+    """The columns that are features, in their order, and the file that they were found in."""
 
-    All columns but the label are features, in their order; they must hold numbers.
+    path: Any
+    names: list[str]
+
+
+class Piece(NamedTuple):
+    """Some rows of a table."""
+
+    row: int  # the number of the first one
+    X: np.ndarray
+    y: np.ndarray  # the labels as text
+    features: Features
+
+
+def stream_table(path, label: str, n_rows: int, features: Features | None = None) -> Iterator[Piece]:
+    """So many rows at a time.
+
+    All columns but the label are features; they must hold numbers. Those of another table that comes before this one
+    decide the order, so that a feature is the same column of X in all of them.
     """
     done = 0
     for frame in _frames(path, label, n_rows):
-        check_there(path, frame, (label,), "the file")
-        names = [name for name in frame.columns if name != label]
-        if not names:
-            raise TableError(f"{path}: has no column for features besides {label!r}")
+        found = _features_in(path, frame, label)
+        features = features or found
+        _check_same(found, features)
+        names = features.names
         X = np.column_stack([numbers_in(import_pandas(), path, frame[name], done) for name in names])
         gone = np.argwhere(np.isnan(X))
         if len(gone):
@@ -37,8 +54,45 @@ def stream_table(path, label: str, n_rows: int) -> Iterator[tuple[int, np.ndarra
         y = text_in(frame[label]).astype(str)
         if (y == "").any():
             raise TableError(f"{path}: row {done + int((y == '').argmax()) + 1}: column {label!r} holds no label")
-        yield done, X, y
+        yield Piece(done, X, y, features)
         done += len(frame)
+
+
+def features_of(path, label: str) -> Features:
+    """The features of a table, from its header."""
+    pandas, kind = import_pandas(), suffix_of(path).removeprefix(".")
+    with table_errors(pandas, path):
+        if kind == "parquet":
+            frames, close = _parquet(path, 1, header=True)
+        else:
+            frames, close = _text(pandas, path, kind, label, 1)
+        try:
+            frame = next(frames)
+        finally:
+            close()
+    return _features_in(path, frame, label)
+
+
+def _features_in(path, frame: Any, label: str) -> Features:
+    check_there(path, frame, (label,), "the file")
+    names = [name for name in frame.columns if name != label]
+    if not names:
+        raise TableError(f"{path}: has no column for features besides {label!r}")
+    return Features(path, names)
+
+
+def _check_same(found: Features, wanted: Features) -> None:
+    """Whether the columns are the same, in whatever order."""
+    there, asked = set(found.names), set(wanted.names)
+    for name in wanted.names:
+        if name not in there:
+            raise TableError(f"{found.path}: there is no column {name!r}, which {wanted.path} has; {_ALIKE}")
+    for name in found.names:
+        if name not in asked:
+            raise TableError(f"{found.path}: has a column {name!r}, which {wanted.path} has not; {_ALIKE}")
+
+
+_ALIKE = "tables of one store must have the same columns, in any order"
 
 
 def _frames(path, label: str, n_rows: int) -> Iterator[Any]:
@@ -62,8 +116,15 @@ def _text(pandas: Any, path, kind: str, label: str, n_rows: int) -> tuple[Any, A
     return frames, frames.close
 
 
-def _parquet(path, n_rows: int) -> tuple[Any, Any]:
+def _parquet(path, n_rows: int, header: bool = False) -> tuple[Any, Any]:
     from pyarrow.parquet import ParquetFile
 
     file = ParquetFile(path)
-    return (batch.to_pandas() for batch in file.iter_batches(n_rows)), file.close
+    parts = [file.schema_arrow.empty_table()] if header else file.iter_batches(n_rows)
+    return (_named(part.to_pandas()) for part in parts), file.close
+
+
+def _named(frame: Any) -> Any:
+    """With text for names, as other tables have it."""
+    frame.columns = [str(name) for name in frame.columns]
+    return frame
