@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.py' -o -name '*.pyi' -o -name '*.hpp' -o -name '*.cpp') CMakeLists.txt pyproject.toml
 
-.PHONY: demo test bench papers lint docs fuzz fuzz-core fuzz-python damage sanitize sanitize-address sanitize-thread clean
+.PHONY: demo test spark bench papers lint docs fuzz fuzz-core fuzz-python damage sanitize sanitize-address sanitize-thread clean
 
 # One stamp for each set of extras: the package is built and installed anew when a source changed.
 $(VENV)/pip.stamp:
@@ -28,6 +28,11 @@ $(VENV)/lint.stamp: $(VENV)/test.stamp
 	$(BIN)/python -m pip install --quiet "ruff>=0.8" "mypy>=1.13"
 	touch $@
 
+# PySpark is large (several hundred MB), so it is no part of the extra [test].
+$(VENV)/spark.stamp: $(VENV)/test.stamp
+	$(BIN)/python -m pip install --quiet "pyspark>=3.5"
+	touch $@
+
 $(VENV)/bench.stamp: $(VENV)/pip.stamp $(SOURCES)
 	$(BIN)/python -m pip install --quiet ".[bench]"
 	touch $@
@@ -42,6 +47,11 @@ demo: $(VENV)/demo.stamp
 test: $(VENV)/test.stamp
 	$(BIN)/python -m pytest -n auto tests
 	$(BIN)/python -m pytest -n 0 --pyargs multimargin
+
+# The recipe for Spark, on a local one; needs Java.
+spark: $(VENV)/spark.stamp
+	@command -v java > /dev/null || { echo "make spark needs Java: install a JRE, 17 or later" >&2; exit 1; }
+	$(BIN)/python -m pytest -n 0 -rs tests/spark
 
 bench: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/compare.py

@@ -1,5 +1,5 @@
-"""What training on a cluster takes: rounds, local epochs and bytes a round, measured and predicted, and the objective
-against the local solver's.
+"""What training on a cluster takes: rounds and local epochs, bytes a round and seconds, measured and predicted, and the
+objective against the local solver's.
 
     python benchmarks/dask_rounds.py news20 --copies 20 --processes 1,2,8
     python benchmarks/dask_rounds.py news20 --processes 2 --kills 20
@@ -47,12 +47,29 @@ def replicated(name: str, copies: int, rows: int | None):
     return X[order].astype(np.float32), y[order]
 
 
-def predicted_bytes(n_weights: int, lanes: int, ranks: int, rounds: int, certificates: int) -> float:
+def predicted_bytes(X, lanes: int, ranks: int, rounds: int, certificates: int) -> float:
     """Of a training, sent by all ranks. In a round W in float32 and a line of four numbers a rank go up and down the
-    tree; for a certificate W in float64."""
+    tree; for a certificate W in float64; once, the sample that shows the directions, which then go down."""
+    n_weights = X.shape[1] + 1
     of_round = 4 * n_weights * -(-lanes // 8) * 8 + 8 * 4 * ranks
     of_certificate = 8 * n_weights * -(-lanes // 4) * 4
-    return 2 * (ranks - 1) * (rounds * of_round + certificates * of_certificate)
+    sample, directions = sample_bytes(X)
+    return (ranks - 1) * (2 * (rounds * of_round + certificates * of_certificate + sample) + directions)
+
+
+def sample_bytes(X) -> tuple[int, int]:
+    """Of the sample of rows that ranks tell each other, and of the directions that it shows; 0 where there is none, as
+    distributed/rounds.py decides it."""
+    from multimargin.distributed.rounds import LARGEST_SAMPLE
+    from multimargin.linear.directions import SAMPLE, fill_sample, leading, worth_sampling
+
+    n_weights = X.shape[1] + 1
+    size = 8 * SAMPLE * n_weights
+    if size > LARGEST_SAMPLE or not worth_sampling(n_weights, X.nnz if sp.issparse(X) else X.size):
+        return 0, 0
+    sample = np.zeros((SAMPLE, n_weights))
+    fill_sample(sample, X, 1.0)
+    return size, 8 * (n_weights + 1) * leading(sample)[0].shape[1]
 
 
 def run(X, y, processes: int, arguments, kill_after: float | None = None):
@@ -108,18 +125,25 @@ def measure(arguments) -> None:
     shape = f"{X.shape[0]} rows, {X.shape[1]} features, {len(local.classes_)} classes"
     print(f"{arguments.data}: {shape}, to {arguments.tol:g}")
     print(f"one process to 1e-3: {local.n_iter_} epochs, objective {known:.6g}, gap {local.dual_gap_:.2g}")
-    print("processes  rounds  epochs  gap       above local  MB a round  predicted  fit s  of it rounds s")
+    print(
+        "processes  rounds  epochs  gap       above local  MB a round  predicted  fit s  of it rounds s  predicted s"
+        "  of it network"
+    )
+    nonzeros, cores = X.nnz if sp.issparse(X) else X.size, len(os.sched_getaffinity(0))
     for processes in arguments.processes:
         model, seconds = run(X, y, processes, arguments)
         rounds, lanes = len(model.history_), len(model.coef_)
         epochs = model.history_["active_rows"].sum() / len(y)
         certificates = int(np.isfinite(model.history_["gap"]).sum())
-        predicted = predicted_bytes(X.shape[1] + 1, lanes, processes, rounds, certificates) / rounds
+        predicted = predicted_bytes(X, lanes, processes, rounds, certificates) / rounds
+        # A process counts as a machine, as long as it has a core of its own.
+        compute, network = Machines().seconds(nonzeros / min(processes, cores), X.shape[1] + 1, lanes, processes)
+        compute, network = epochs * compute, rounds * network
         above = model.primal_objective_ / known - 1
         print(
             f"{processes:9d}  {rounds:6d}  {epochs:6.1f}  {model.dual_gap_:.2e}  {above:10.3%}"
             f"  {model.bytes_sent_ / rounds / 1e6:10.3f}  {predicted / 1e6:9.3f}"
-            f"  {seconds:5.1f}  {model.history_['seconds'][-1]:14.1f}",
+            f"  {seconds:5.1f}  {model.history_['seconds'][-1]:14.2f}  {compute + network:11.2f}  {network:13.2f}",
             flush=True,
         )
 
@@ -149,25 +173,28 @@ class Machines:
     """Of the model: what a machine does in a second."""
 
     multiply_adds: float = 2e9  # in passes of all its cores
-    bytes_a_second: float = 1e9  # of its network, each way
+    bytes_a_second: float = 1.25e9  # of its network, each way: 10 Gbit/s
     latency: float = 2e-3  # of a message between two, with Dask's part of a round
+
+    def seconds(self, nonzeros: float, n_weights: int, lanes: int, count: int) -> tuple[float, float]:
+        """Of a round: the pass of one of ``count`` machines over its ``nonzeros``, and the sum of W over all."""
+        lanes = -(-lanes // 8) * 8
+        depth = np.ceil(np.log2(count + 1)) - 1
+        # Up and down the tree; an inner rank hears two children, one after the other, and tells two.
+        network = depth * (4 * (4 * n_weights * lanes) / self.bytes_a_second + 2 * self.latency)
+        return nonzeros * lanes / self.multiply_adds, network
 
 
 def model(arguments) -> None:
     """1 TB of sparse rows of 100 non-zeros (8 bytes each), 100,000 features and 20 classes."""
-    features, lanes, per_row = 100_000, 24, 100
+    features, classes, per_row = 100_000, 20, 100
     rows = 1e12 / (8 * per_row)
-    print(f"1 TB: {rows:.3g} rows of {per_row} non-zeros, {features} features, 20 classes; to a gap of 1e-2")
+    print(f"1 TB: {rows:.3g} rows of {per_row} non-zeros, {features} features, {classes} classes; to a gap of 1e-2")
     print("machines  rounds  compute s  network s  a round s  hours   share of network")
-    machine = Machines()
     for count in (10, 100, 1000):
         # An assumption: 20 rounds for two, as measured, and more as the root of their number.
         rounds = 20 * sqrt(count / 2)
-        compute = rows / count * per_row * lanes / machine.multiply_adds
-        depth = np.ceil(np.log2(count + 1)) - 1
-        one = 4 * features * lanes
-        # Up and down the tree; an inner rank hears two children, one after the other, and tells two.
-        network = depth * (4 * one / machine.bytes_a_second + 2 * machine.latency)
+        compute, network = Machines().seconds(rows / count * per_row, features, classes, count)
         total = rounds * (compute + network) / 3600
         share = network / (compute + network)
         print(

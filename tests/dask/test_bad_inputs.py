@@ -8,11 +8,14 @@ from dask import dataframe, delayed
 from distributed import Client
 from sklearn.datasets import load_iris
 
-from multimargin.dask import LinearSVM, presence
+from multimargin.dask import LinearSVM, LinearSVMCV, presence
+from multimargin.models import load, save
 
 X, y = load_iris(return_X_y=True)
 X, y = X[::3], y[::3]  # 50 rows, in two blocks
 ROWS, LABELS = da.from_array(X, chunks=(25, 4)), da.from_array(y, chunks=25)
+
+TABLE = dataframe.from_pandas(pd.DataFrame({"a": X[:, 0], "b": X[:, 2], "y": y}), npartitions=2)
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +53,13 @@ FIT = [
     ("y as a list", (ROWS, list(y)), TypeError, "y must be a list of delayed blocks, got int64 as number 0"),
     ("no y", (ROWS, None), TypeError, "y must be a Dask array", "got NoneType"),
     ("X of one dimension", (LABELS, LABELS), ValueError, "X must have rows and columns", "1 dimensions"),
+    (
+        "a table as y",
+        (TABLE[["a"]], TABLE[["a", "y"]]),
+        ValueError,
+        "y must have one value a row, got a DataFrame with 2 columns: 'a', 'y'",
+    ),
+    ("a Series as X", (TABLE["a"], TABLE["y"]), ValueError, "X must have rows and columns", "X[['a']] is a DataFrame"),
     ("y of two", (ROWS, ROWS), ValueError, "y must have one value a row", "2 dimensions"),
     ("other blocks", (ROWS, LABELS.rechunk(50)), ValueError, "X has 2 blocks of rows and y has 1: rechunk"),
     ("shorter y", (ROWS, LABELS[:40]), ValueError, "block 1: X has 25 rows and y the shape (15,)"),
@@ -109,6 +119,37 @@ def test_chunks_of_unknown_size_are_taken(here):
                 model.score(*nothing)
         with pytest.raises(ValueError, match=r"2 features.*4 features"):
             model.predict(ROWS[:, :2]).compute()
+
+
+def test_labels_and_weights_may_be_tables_of_one_column(here):
+    rows = TABLE[["a", "b"]]
+    with here.as_current():
+        model = LinearSVM(tol=0.1).fit(rows, TABLE[["y"]], sample_weight=TABLE[["b"]])
+        series = LinearSVM(tol=0.1).fit(rows, TABLE["y"], sample_weight=TABLE["b"])
+        np.testing.assert_array_equal(model.coef_, series.coef_)
+        assert model.score(rows, TABLE[["y"]]) == series.score(rows, TABLE["y"]) > 0.5
+
+
+def test_collections_do_not_come_to_the_client_unasked(here, tmp_path):
+    with here.as_current():
+        model = LinearSVM(tol=0.1).fit(ROWS, LABELS)
+        wanted = r"X is a collection of Dask \(Array\).*fit, predict.*X\.compute\(\).*to_local\(\) on every block"
+        for refused in (lambda: model.top_classes(ROWS, 2), lambda: model.partial_fit(ROWS, LABELS)):
+            with pytest.raises(TypeError, match=wanted):
+                refused()
+        with pytest.raises(TypeError, match=r"y is a collection of Dask \(Array\).*y\.compute\(\)"):
+            LinearSVM().partial_fit(X, LABELS, classes=[0, 1, 2])
+        with pytest.raises(TypeError, match=r"X is a collection of Dask \(list\)"):
+            model.top_classes(halves(X), 2)
+        chosen = LinearSVMCV([0.1, 1.0], cv=2, tol=0.1).fit(ROWS, LABELS)
+    labels, _ = model.top_classes(X, 2)
+    np.testing.assert_array_equal(labels[:, 0], model.predict(X))
+    assert model.partial_fit(X, y).n_iter_ == 1
+    for fitted in (model, chosen):
+        with pytest.raises(TypeError, match=r"of multimargin\.dask cannot be saved, .*to_local\(\)"):
+            save(fitted, tmp_path / "model")
+        save(fitted.to_local(), tmp_path / "model")
+        np.testing.assert_array_equal(load(tmp_path / "model").predict(X), fitted.predict(X))
 
 
 def test_no_client():

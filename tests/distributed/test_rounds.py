@@ -17,7 +17,7 @@ from multimargin import LinearSVM
 from multimargin.distributed import fitting
 from multimargin.distributed import rank as rank_module
 from multimargin.distributed import rounds as rounds_of_ranks
-from multimargin.distributed.collective import Alone, Listener, PeerLost, connect
+from multimargin.distributed.collective import Alone, Listener, PeerLost, connect, why_unreachable
 from multimargin.distributed.fitting import fit_shared
 from multimargin.distributed.rank import Job, Part, Rank
 from multimargin.distributed.rounds import SharedExamples
@@ -145,6 +145,16 @@ def test_a_silent_parent_is_named():
         addresses = [silent.getsockname(), listener.address, *[("127.0.0.1", 9)] * 3]
         with pytest.raises(PeerLost, match=r"rank 1: rank 0 did not answer within 0.5 s"):
             connect(listener, 1, addresses, b"secret", seconds=0.5)
+
+
+def test_a_parent_that_cannot_be_reached_is_named_with_its_address():
+    listener = Listener()
+    addresses = [listener.address, ("host-of-1", 9), ("host-of-2", 9)]
+    assert why_unreachable(0, addresses, 5) is None
+    assert why_unreachable(2, addresses, 5) is None  # it listens; that nobody answers is another matter
+    listener.close()
+    port = listener.address[1]
+    assert f"rank 2 at host-of-2 cannot reach rank 0 at 127.0.0.1, port {port}: " in why_unreachable(2, addresses, 5)
 
 
 def test_a_stranger_who_speaks_slowly_does_not_hold_up_the_end():

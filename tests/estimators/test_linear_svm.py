@@ -12,7 +12,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_class_weight
 
-from multimargin import LinearSVM
+from multimargin import KernelSVM, LinearSVM
+from multimargin.data.blocks import write_blocks
 
 FORMULATIONS = ("crammer_singer", "weston_watkins", "one_vs_rest", "one_vs_one", "dag")
 PAIRWISE = ("one_vs_one", "dag")
@@ -827,3 +828,15 @@ def test_balanced_weights_of_a_class_without_weight(iris):
         warnings.simplefilter("error")
         model = LinearSVM(class_weight="balanced").fit(X, y, sample_weight=weight)
     assert np.isfinite(model.coef_).all() and model.converged_
+
+
+@pytest.mark.parametrize("machine", [LinearSVM, KernelSVM])
+def test_a_path_is_refused_by_what_is_there(machine, tmp_path):
+    X, y = load_iris(return_X_y=True)
+    write_blocks(tmp_path / "rows.blocks", [(X, y)])
+    for path in (tmp_path / "rows.blocks", str(tmp_path / "rows.blocks")):
+        with pytest.raises(TypeError, match=r"a store of blocks, on which LinearSVM\(\)\.fit\(open_blocks\(path\)\)"):
+            machine().fit(path, y)
+    for path in (tmp_path, "x" * 5000, "no\0path", "rows.svm"):
+        with pytest.raises(TypeError, match=r"not a path or a text, got .*read_svmlight\(path\) reads a file"):
+            machine().fit(path, y)

@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
 from multimargin import LinearSVM, LinearSVMCV
+from multimargin.data.blocks import write_blocks
 
 FORMULATIONS = ("crammer_singer", "weston_watkins", "one_vs_rest", "one_vs_one", "dag")
 CS = [1e-3, 1e-2, 0.1, 1.0]
@@ -195,6 +196,15 @@ def test_it_is_a_linear_svm(iris):
 def test_bad_parameters(iris, options, error, words):
     with pytest.raises(error, match=words):
         LinearSVMCV(**options).fit(*iris)
+
+
+def test_a_store_is_for_linear_svm(iris, tmp_path):
+    store = write_blocks(tmp_path / "rows.blocks", [iris])
+    for given in ((store,), (store, iris[1])):
+        with pytest.raises(TypeError, match=r"LinearSVMCV does not take a store of blocks.*LinearSVM takes one"):
+            LinearSVMCV().fit(*given)
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        LinearSVMCV().fit(iris[0])
 
 
 def test_bad_data(iris):

@@ -1,22 +1,24 @@
-"""The recipe of docs/laptop-to-cluster.md on local Spark. Needs pyspark and Java: ``pip install "multimargin[spark]"``,
-and is run by itself: ``python -m pytest tests/spark``."""
+"""The recipe of docs/laptop-to-cluster.md on local Spark: ``make spark``. Spark is large and slow to start, and no part
+of the extra [test]: without it, or without Java, this is skipped."""
 
 import os
+import shutil
 import sys
 
 import numpy as np
 import pytest
-from pyspark import BarrierTaskContext, cloudpickle
-from pyspark.sql import SparkSession
 from sklearn.datasets import load_digits
 
 from multimargin import LinearSVM
 
+pyspark = pytest.importorskip("pyspark", reason="there is no pyspark here: make spark installs it")
 N_FEATURES = 64  # of every row: a partition without rows does not know
 
 
 def train_partition(rows):
     import secrets
+
+    from pyspark import BarrierTaskContext
 
     from multimargin.distributed.collective import Listener, connect
     from multimargin.distributed.fitting import fit_shared
@@ -41,6 +43,10 @@ def train_partition(rows):
 
 @pytest.fixture(scope="module")
 def spark():
+    from pyspark.sql import SparkSession
+
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("there is no Java here")
     os.environ["PYSPARK_PYTHON"] = sys.executable  # else it takes the first python3 of the path
     session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     yield session
@@ -57,7 +63,7 @@ def test_barrier_mode_trains_to_the_local_optimum(spark, empty):
     if empty:  # the second partition has no rows
         rows = rows.mapPartitionsWithIndex(lambda number, there: there if number == 0 else iter(()))
         X, y = X[:200], y[:200]
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Spark's processes cannot import this file
+    pyspark.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Spark's processes cannot import this file
     (model,) = rows.barrier().mapPartitions(train_partition).collect()
     local = LinearSVM(C=0.1, tol=1e-4).fit(X, y)
     assert model.converged_

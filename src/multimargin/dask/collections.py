@@ -31,7 +31,7 @@ def row_blocks(X: Any, name: str) -> list[Any]:
                 )
         return list(X)
     if hasattr(X, "to_delayed") and hasattr(X, "map_partitions"):  # a DataFrame or Series
-        return list(X.to_delayed())
+        return list((_table(X) if name == "X" else _column(X, name)).to_delayed())
     if hasattr(X, "numblocks"):
         if X.ndim != (2 if name == "X" else 1):
             wanted = "rows and columns" if name == "X" else "one value a row"
@@ -42,6 +42,22 @@ def row_blocks(X: Any, name: str) -> list[Any]:
     raise TypeError(
         f"{name} must be a Dask array, DataFrame or Series, or a list of delayed blocks, got {type(X).__name__}"
     )
+
+
+def _table(X: Any) -> Any:
+    if X.ndim != 2:
+        raise ValueError(f"X must have rows and columns, got a Series, {X.name!r}: X[[{X.name!r}]] is a DataFrame")
+    return X
+
+
+def _column(y: Any, name: str) -> Any:
+    """A Series, also of a DataFrame that has but one column."""
+    if y.ndim == 1:
+        return y
+    if len(y.columns) != 1:
+        shown = ", ".join(map(repr, list(y.columns)[:5])) + (", ..." if len(y.columns) > 5 else "")
+        raise ValueError(f"{name} must have one value a row, got a DataFrame with {len(y.columns)} columns: {shown}")
+    return y[y.columns[0]]
 
 
 def blocks_of(X: Any, y: Any, sample_weight: Any) -> list[Delayed]:

@@ -52,6 +52,8 @@ class Group:
         self.addresses: list[str] = []  # of the ranks' workers
         self.losses = 0
         self._in_a_row = 0
+        self._why_lost = ""  # the last time, as far as a rank could tell
+        self._join_failed = False  # the last time
         self._copies: dict[str, Future] = {}  # of the duals of a worker's blocks, by its address
         self._numbers: dict[str, list[int]] = {}  # of its blocks
 
@@ -148,6 +150,8 @@ class Group:
             failure = future.exception() if future.status == "error" else None
             if failure is not None and not isinstance(failure, _LOST):
                 raise failure
+            if failure is not None:
+                self._why_lost = str(failure)
         self.client.cancel(futures, force=True)
         raise WorkersLost
 
@@ -156,8 +160,23 @@ class Group:
     def _join(self) -> None:
         """A new tree over the ranks that there are."""
         addresses = self._ask(worker.listen, [()] * len(self.addresses))
-        secret = secrets.token_bytes(32)
+        if self._join_failed:
+            self._check_reach(addresses)
+        secret, self._join_failed = secrets.token_bytes(32), True
         self._ask(worker.join, [(rank, addresses, secret) for rank in range(len(addresses))])
+        self._join_failed = False
+
+    def _check_reach(self, addresses: list[tuple[str, int]]) -> None:
+        """Fail if workers that are all there, as they answered a moment ago, cannot call each other: a firewall is not
+        mended by trying again."""
+        answers = self._ask(worker.unreachable, [(rank, addresses) for rank in range(len(addresses))])
+        failed = [answer for answer in answers if answer is not None]
+        if failed and set(self.addresses) <= self.presence.workers():
+            more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+            raise RuntimeError(
+                f"workers cannot reach each other: {failed[0]}{more}. They add up their weights over connections of "
+                "their own: let each one connect to the others' addresses at any port that is free there"
+            )
 
     def _place(self, futures: dict[int, Future], duals: dict[int, Any]) -> None:
         """Blocks become part of the ranks of the workers that hold them."""
@@ -191,9 +210,10 @@ class Group:
         self.losses += 1
         self._in_a_row += 1
         if self._in_a_row > _MOST_LOSSES:
+            said = f"; the last word of one: {self._why_lost}" if self._why_lost else ""
             raise RuntimeError(
                 f"workers were lost {_MOST_LOSSES} times in a row without a round between: give them more memory, or "
-                "have more workers; their logs say why they ended"
+                f"have more workers; their logs say why they ended{said}"
             )
         before = len(self.addresses)
         kept = self._survivors()

@@ -149,6 +149,18 @@ class LinearSVM(linear_svm.LinearSVM):
         local.__setstate__(state)
         return local
 
+    def _validated(self, X, y="no_validation", **options):
+        """Rows in memory. What is done for collections does not come here, and the rest would call NumPy, to which they
+        look like arrays: all rows would come to this process."""
+        for given, name in ((X, "X"), (y, "y")):
+            if is_distributed(given):
+                raise TypeError(
+                    f"{name} is a collection of Dask ({type(given).__name__}), and {type(self).__name__} takes those "
+                    f"in fit, predict, decision_function and score only: pass an array, such as {name}.compute(), or "
+                    "call the same method of to_local() on every block, by dask.delayed or map_blocks"
+                )
+        return super()._validated(X, y, **options)
+
     # Prediction: of collections as collections, lazily
 
     def decision_function(self, X):

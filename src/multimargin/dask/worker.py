@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from distributed import get_worker, secede
 
 from multimargin.data.rows import checked
-from multimargin.distributed.collective import Listener, connect
+from multimargin.distributed.collective import Listener, connect, why_unreachable
 from multimargin.distributed.rank import Job, Part, Rank, Reply
 from multimargin.estimators.bad_rows import check_labels
 
@@ -19,6 +19,7 @@ from multimargin.estimators.bad_rows import check_labels
 # was killed leaves it until another begins, an hour or more after its last round.
 _FORGOTTEN_AFTER = 3600.0  # seconds
 _JOIN_SECONDS = 30.0  # within which all ranks call each other
+_REACH_SECONDS = 10.0  # for a connection to an open port
 _ranks: dict[tuple[str, str], Rank] = {}
 _used: dict[tuple[str, str], float] = {}
 _listeners: dict[tuple[str, str], Listener] = {}
@@ -151,8 +152,20 @@ def listen(training: str) -> tuple[str, int]:
     _rank(training).leave()
     if (old := _listeners.pop(_key(training), None)) is not None:
         old.close()
-    listener = _listeners[_key(training)] = Listener(urlsplit(_address()).hostname or "127.0.0.1")
+    host = urlsplit(_address()).hostname or "127.0.0.1"
+    try:
+        listener = _listeners[_key(training)] = Listener(host)
+    except OSError as error:  # which would be taken for the loss of a worker
+        raise RuntimeError(
+            f"the worker {_address()} cannot open a port at {host}, where the others would call it: {error}; start it "
+            "with an address of its own machine (dask worker --host)"
+        ) from error
     return listener.address
+
+
+def unreachable(training: str, number: int, addresses: list[tuple[str, int]]) -> str | None:
+    """Whom this rank cannot call, though all of them listen, and why."""
+    return why_unreachable(number, addresses, _REACH_SECONDS)
 
 
 def join(training: str, number: int, addresses: list[tuple[str, int]], secret: bytes) -> None:

@@ -198,6 +198,20 @@ def connect(
     return Tree(rank, size, parent, ordered)
 
 
+def why_unreachable(rank: int, addresses: list[tuple[str, int]], seconds: float) -> str | None:
+    """Why this rank cannot call its parent in the tree, whose listener is open; None if it can. Whether the parent has
+    time for the call does not matter: its system takes it."""
+    if rank == 0:
+        return None
+    parent = (rank - 1) // 2
+    host, port = addresses[parent]
+    try:
+        socket.create_connection((host, port), timeout=seconds).close()
+    except OSError as error:
+        return f"rank {rank} at {addresses[rank][0]} cannot reach rank {parent} at {host}, port {port}: {error}"
+    return None
+
+
 # Both sides prove that they know the secret, by what only this call can have: the nonces of both.
 
 

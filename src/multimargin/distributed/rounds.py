@@ -53,7 +53,7 @@ COST_OF_A_NUMBER = 100.0  # of W in a sum over the ranks, in multiply-adds
 _STRENGTH = 8.0  # of the acceleration, for one rank and examples with C ||x||^2 = 1
 _DECAY = 8.0  # of the mean of W: the t-th has a share of about _DECAY / t ...
 _LEAST_SHARE = 0.125  # ... or this
-_LARGEST_SAMPLE = 1 << 24  # bytes that ranks tell each other, to find directions
+LARGEST_SAMPLE = 1 << 24  # bytes that ranks tell each other, to find directions
 _DEAR = 0.5  # of a pass: sums that cost more are worth a second one
 _SCALE_STEP = 4e-3  # at first: W is held back, so a little more of it is better
 _FOLLOW = np.array([0.5, 0.7, 1.0, 2.0])  # of the step, after the best of SCALES, as in core/passes.cpp
@@ -84,7 +84,7 @@ class SharedExamples:
             check_reach(caps, float(extremes[:, 2].max()), self.norm_range[1])
         n, intercept = max(self.n, 1), own.rows.intercept
         directions, squares = intercept_direction(self.n_weights, intercept), np.array([intercept]) ** 2
-        cheap = collective.size == 1 or 8 * SAMPLE * self.n_weights <= _LARGEST_SAMPLE
+        cheap = collective.size == 1 or 8 * SAMPLE * self.n_weights <= LARGEST_SAMPLE
         if accelerated and cheap and worth_sampling(self.n_weights, nonzeros):
             directions, squares = self._directions()
         self.directions, left = held_by_sample(directions, squares, caps, curvature, norms / n, problem.n_parts)

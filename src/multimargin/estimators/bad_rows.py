@@ -10,15 +10,22 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from multimargin.data.block_writing import MANIFEST
 from multimargin.data.rows import where_not_finite
 
 
 def check_path(X: Any) -> None:
     """Refuse the name of a file in the place of its rows."""
     if isinstance(X, str | os.PathLike):
+        is_store = os.path.isfile(os.path.join(os.fsdecode(X), MANIFEST))
         raise TypeError(
             f"X must be an array or a sparse matrix, not a path or a text, got {os.fspath(X)!r}; "
-            "X, y = read_svmlight(path) reads a file"
+            + (
+                "it is a store of blocks, on which LinearSVM().fit(open_blocks(path)) trains, with open_blocks of "
+                "multimargin.data.blocks"
+                if is_store
+                else "X, y = read_svmlight(path) reads a file"
+            )
         )
 
 

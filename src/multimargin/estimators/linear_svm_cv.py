@@ -138,7 +138,7 @@ solver_options
         raise AttributeError("LinearSVMCV has no partial_fit: choose C on the rows at hand, then use LinearSVM")
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None, groups=None):
+    def fit(self, X, y=None, sample_weight=None, groups=None):
         """Choose C, and train with it on all rows.
 
         Parameters

@@ -38,6 +38,8 @@ def check_machine(model: Any) -> None:
     if type(last) in _MACHINES:
         return
     what = type(last).__name__
+    if isinstance(last, tuple(_MACHINES)) and hasattr(last, "to_local"):  # of multimargin.dask
+        raise TypeError(f"{what} of multimargin.dask cannot be saved, the local model that to_local() gives can be")
     if isinstance(last, tuple(_MACHINES)):
         raise TypeError(f"{what} is a class of its own, derived from one of multimargin; {_STORABLE}")
     end = f"a pipeline that ends in {what}" if last is not model else what
