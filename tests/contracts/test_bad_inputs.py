@@ -8,6 +8,7 @@ tests/commands/test_errors.py; here is what people try who come from elsewhere, 
 import os
 import pickle
 
+import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +17,7 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.svm import SVC
 
+import multimargin.dask
 from multimargin import (
     ConfusionPairsDisplay,
     ConvergenceDisplay,
@@ -36,6 +38,7 @@ from multimargin.models import ModelFormatError
 
 X, y = load_iris(return_X_y=True)
 ROWS, LABELS = X[::5], y[::5]  # 30 rows, for what is trained before it goes wrong
+PARTS = da.from_array(ROWS, chunks=(10, 4))
 DAYS = np.arange("2024-01-01", "2024-01-31", dtype="datetime64[D]")
 MIXED = np.array([1, "a", 2] * 10, dtype=object)
 
@@ -53,6 +56,10 @@ def but(array, *place_and_value):
 
 def fit(*given, on=None, labels=None, weights=None, of=LinearSVM, **parameters):
     return of(*given, **parameters).fit(ROWS if on is None else on, LABELS if labels is None else labels, weights)
+
+
+def cluster(**parameters):
+    return multimargin.dask.LinearSVM(**parameters).fit(PARTS, da.from_array(LABELS, chunks=10))
 
 
 def kernel(*given, **parameters):
@@ -296,6 +303,18 @@ OF_FILES = [
     (lambda: fit(checkpoint="s", solver="pegasos"), ValueError, "solver='pegasos' has no checkpoints", "'sdm'"),
 ]
 
+# Clusters: what is refused before there is one (tests/dask has what a cluster finds)
+ON_CLUSTERS = [
+    (lambda: cluster(C=-1), ValueError, "C must be finite and above 0, got -1"),
+    (lambda: cluster(stopping="violation"), ValueError, "stopping='violation' is not done on a cluster", "'gap' is"),
+    (lambda: cluster(checkpoint="file"), ValueError, "checkpoint='file' is not done on a cluster", "set it to None"),
+    (lambda: cluster(probability=True), ValueError, "probability=True is not done on a cluster"),
+    (lambda: multimargin.dask.LinearSVM().predict(PARTS), NotFittedError, "not fitted yet"),
+    (lambda: multimargin.dask.LinearSVM().decision_function(PARTS), NotFittedError, "not fitted yet"),
+    (lambda: multimargin.dask.LinearSVM().score(PARTS, PARTS[:, 0]), NotFittedError, "not fitted yet"),
+    (lambda: multimargin.dask.LinearSVM().top_classes(PARTS, 2), NotFittedError, "not fitted yet"),
+]
+
 # The command line: exit code and words
 COMMANDS = [
     ("train data.svm model --penalty l1", 2, "unrecognized arguments: --penalty l1"),
@@ -310,7 +329,7 @@ COMMANDS = [
     ("convert data.svm out.onnx", 1, "data.svm"),
 ]
 
-CASES = [*PARAMETERS, *LABELLED, *OF_ROWS, *OF_FILES]
+CASES = [*PARAMETERS, *LABELLED, *OF_ROWS, *OF_FILES, *ON_CLUSTERS]
 
 
 def numbered(cases):

@@ -9,6 +9,7 @@ import numpy as np
 from dask import compute, delayed
 from dask.delayed import Delayed
 from distributed import Client, get_client
+from sklearn.utils.validation import check_is_fitted
 
 from multimargin.dask.collections import blocks_beside, blocks_of, feature_names, is_distributed, row_blocks
 from multimargin.dask.presence import Presence
@@ -171,12 +172,16 @@ class LinearSVM(linear_svm.LinearSVM):
         )
 
     def predict(self, X):
-        return self._lazily(X, "predict", self.classes_.dtype) if is_distributed(X) else super().predict(X)
+        if not is_distributed(X):
+            return super().predict(X)
+        check_is_fitted(self)
+        return self._lazily(X, "predict", self.classes_.dtype)
 
     def score(self, X, y=None, sample_weight=None):
         """Accuracy, of collections too."""
         if not is_distributed(X):
             return super().score(X, y, sample_weight)
+        check_is_fitted(self)
         right, model = delayed(weight_right), delayed(self.to_local())
         with_y = blocks_beside(X, y, "y")
         weights = [None] * len(with_y)
@@ -193,6 +198,7 @@ class LinearSVM(linear_svm.LinearSVM):
 
     def _lazily(self, X, method: str, dtype: np.dtype):
         """A Dask array; rows of delayed blocks and of DataFrames are not counted before they are computed."""
+        check_is_fitted(self)
         model, ask = delayed(self.to_local()), delayed(_ask)
         columns = () if method == "predict" or len(self.classes_) == 2 else (len(self.classes_),)
         known = X.chunks[0] if hasattr(X, "chunks") else None
