@@ -262,16 +262,19 @@ inline void accumulate(const Examples &x, const WeightsView &weights, Index begi
   with_weights(weights, [&]<class S>(S *W) {
     const RowOperations<S> rows = row_operations<S>(*x.rows);
     const Buffers buffer(x);
-    double *zeros = buffer.a;
-    for (Index m = 0; m < padded(x.lanes, 4); ++m) zeros[m] = 0;
     for (Index e = begin; e < end; ++e) {
-      Lanes lanes{nullptr, x.lanes, 0, 0};
-      if (!x.alpha) lanes = {x.lists->classes(e), x.lists->size(e), 0, 0};
-      const double *values = x.alpha ? x.alpha + e * x.alpha_stride : x.lists->values(e);
-      const Move move = move_of<S>(x.row[e], lanes, values, zeros, weights.stride, buffer, 1);
-      if (move.row < 0) continue;
-      if (move.lanes) rows.add(*x.rows, move, W, weights.stride);
-      else rows.add_far(*x.rows, move, W, weights.stride);
+      Index n = 0;
+      const auto take = [&](Index m, double value) {
+        if (value == 0) return;
+        buffer.classes[n] = static_cast<std::int32_t>(m);
+        buffer.a[n++] = value;
+      };
+      if (x.alpha)
+        for (Index m = 0; m < x.lanes; ++m) take(m, x.alpha[e * x.alpha_stride + m]);
+      else
+        for (Index c = 0; c < x.lists->size(e); ++c) take(x.lists->classes(e)[c], x.lists->values(e)[c]);
+      const Move move{x.row[e], buffer.a, nullptr, buffer.classes, n};
+      if (n > 0) rows.add(*x.rows, move, W, weights.stride);
     }
   });
 }
