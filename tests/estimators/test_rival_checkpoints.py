@@ -12,7 +12,7 @@ from multimargin.data.container import read_container, write_container
 from multimargin.linear.checkpoint import CHECKPOINT, Checkpoint, CheckpointError
 from multimargin.linear.solvers import SOLVERS
 
-TOL = {"pegasos": 0.3, "exponentiated_gradient": 0.1}
+TOL = {"pegasos": 0.3, "exponentiated_gradient": 0.1, "primal_cd": 0.0001}
 CASES = [
     (solver, formulation)
     for solver in TOL
@@ -136,6 +136,13 @@ FORGED = [
     ("pegasos", "block0.pegasos.passes", at(0, 2**63 - 1), "'pegasos.passes' is out of range"),
     ("pegasos", "block0.pegasos.passes", lambda passes: passes.astype(float), "of another type"),
     ("pegasos", "block0.pegasos.passes", None, "is missing"),
+    ("primal_cd", "algorithm.residual", at(5, np.inf), "residuals that are no numbers"),
+    ("primal_cd", "algorithm.residual", at(5, np.nan), "residuals that are no numbers"),
+    ("primal_cd", "algorithm.residual", lambda residual: residual[:-1], "'residual' must be"),
+    ("primal_cd", "algorithm.cursor", at(0, 7), "gone past its end"),
+    ("primal_cd", "algorithm.cursor", at(0, -1), "'cursor' must be finite and not negative"),
+    ("primal_cd", "algorithm.n_passes", lambda passes: passes + 0.5, "a pass that there is not"),
+    ("primal_cd", "algorithm.certify_below", at(0, np.nan), "'certify_below' must be finite"),
 ]
 
 
