@@ -12,7 +12,7 @@ from multimargin.data.container import read_container, write_container
 from multimargin.linear.checkpoint import CHECKPOINT, Checkpoint, CheckpointError
 from multimargin.linear.solvers import SOLVERS
 
-TOL = {"pegasos": 0.3, "exponentiated_gradient": 0.1, "primal_cd": 0.0001}
+TOL = {"pegasos": 0.3, "exponentiated_gradient": 0.1, "tron": 1e-06, "primal_cd": 0.0001}
 CASES = [
     (solver, formulation)
     for solver in TOL
@@ -143,6 +143,19 @@ FORGED = [
     ("primal_cd", "algorithm.cursor", at(0, -1), "'cursor' must be finite and not negative"),
     ("primal_cd", "algorithm.n_passes", lambda passes: passes + 0.5, "a pass that there is not"),
     ("primal_cd", "algorithm.certify_below", at(0, np.nan), "'certify_below' must be finite"),
+    ("tron", "algorithm.target", at(0, 0.0), "'target' is out of its range"),
+    ("tron", "algorithm.target", at(0, 1.0), "'target' is out of its range"),
+    ("tron", "algorithm.attempts", at(0, 3), "'attempts' is out of its range"),
+    ("tron", "method.phase", at(0, 4), "a phase that there is not"),
+    ("tron", "method.cursor", at(0, 61), "past its end"),
+    ("tron", "method.visited", at(0, 61), "more visits than there are examples"),
+    ("tron", "method.query", at(2, 1e200), "numbers that are too large"),
+    ("tron", "method.step", lambda step: step[:-1], "values, not"),
+    ("tron", "method.lane", lambda lane: lane[:0], "values, not"),
+    ("tron", "method.lane", at(0, 9), "index out of range"),
+    ("tron", "method.live.radius", at(0, 0.0), "a number of a lane out of range"),
+    ("tron", "method.live.residual", at(0, np.inf), "a number of a lane out of range"),
+    ("tron", "method.live.evaluates", at(0, 2), "neither true nor false"),
 ]
 
 
