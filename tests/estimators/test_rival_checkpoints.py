@@ -12,7 +12,7 @@ from multimargin.data.container import read_container, write_container
 from multimargin.linear.checkpoint import CHECKPOINT, Checkpoint, CheckpointError
 from multimargin.linear.solvers import SOLVERS
 
-TOL = {"pegasos": 0.3, "exponentiated_gradient": 0.1, "tron": 1e-06, "primal_cd": 0.0001}
+TOL = {"pegasos": 0.3, "exponentiated_gradient": 0.1, "cutting_plane": 1e-3, "tron": 1e-6, "primal_cd": 1e-4}
 CASES = [
     (solver, formulation)
     for solver in TOL
@@ -117,6 +117,14 @@ def of_the_middle(middles, solver, formulation, X, y, folder, monkeypatch, holds
     return description, arrays.copy()
 
 
+def within_a_master(arrays):
+    return arrays[f"{FIRST}method.steps"][0] > 0
+
+
+def within_a_pass(arrays):
+    return arrays[f"{FIRST}algorithm.cursor"][0] > 0
+
+
 def at(place, value):
     def forged(values):
         values = values.copy()
@@ -156,19 +164,47 @@ FORGED = [
     ("tron", "method.live.radius", at(0, 0.0), "a number of a lane out of range"),
     ("tron", "method.live.residual", at(0, np.inf), "a number of a lane out of range"),
     ("tron", "method.live.evaluates", at(0, 2), "neither true nor false"),
+    ("cutting_plane", "algorithm.cursor", at(0, 61), "a pass or a target that there is not"),
+    ("cutting_plane", "algorithm.target", at(0, -1.0), "a pass or a target that there is not"),
+    ("cutting_plane", "algorithm.offset", at(0, np.nan), "no sums of caps"),
+    ("cutting_plane", "method.gradient.W", at(1, 1e100), "gradients that are no numbers"),
+    ("cutting_plane", "method.bundles.gradient", at(1, 1e100), "gradients that are no numbers"),
+    ("cutting_plane", "method.bundles.gradient", at(1, 1e-3), "not those of the gradients"),
+    ("cutting_plane", "method.bundles.gradient", lambda gradient: gradient[:-1], "not of the sizes"),
+    ("cutting_plane", "method.bundles.gram", at(0, np.nan), "not those of the gradients"),
+    ("cutting_plane", "method.bundles.offset", at(0, 1e9), "no sums of caps"),
+    ("cutting_plane", "method.bundles.weight", at(slice(None), 1.0), "sum to more than 1"),
+    ("cutting_plane", "method.bundles.weight", at(0, -0.5), "weights of cuts out of range"),
+    ("cutting_plane", "method.bundles.idle", at(0, 20), "weights of cuts out of range"),
+    ("cutting_plane", "method.bundles.begins", at(0, True), "that training did not begin with"),
+    ("cutting_plane", "method.bundles.best", at(0, np.nan), "objectives that are no numbers"),
+    ("cutting_plane", "method.bundles.slack", at(0, np.inf), "'slack' must be finite"),
+    ("cutting_plane", "method.steps", at(0, 10**12), "steps"),
+    ("cutting_plane", "method.part", at(0, 3), "parts that there are not"),
 ]
 
 
 @pytest.mark.parametrize(("solver", "name", "forge", "words"), FORGED)
 def test_what_no_training_has_is_refused(blobs, middles, tmp_path, monkeypatch, solver, name, forge, words):
     formulation, path = SOLVERS[solver].formulations[0], tmp_path / "forged"
-    description, arrays = of_the_middle(middles, solver, formulation, *blobs, tmp_path, monkeypatch)
+    holds = within_a_master if solver == "cutting_plane" else None
+    description, arrays = of_the_middle(middles, solver, formulation, *blobs, tmp_path, monkeypatch, holds)
     values = arrays.pop(FIRST + name)
     if forge is not None:
         arrays[FIRST + name] = forge(values)
     write_container(path, CHECKPOINT, description, arrays)
     with pytest.raises(CheckpointError, match=words):
         make(solver, formulation, checkpoint=path).fit(*blobs)
+
+
+def test_classes_that_are_assigned_are_there(blobs, middles, tmp_path, monkeypatch):
+    path, case = tmp_path / "forged", ("cutting_plane", "crammer_singer")
+    for name in ("method.bundles.assignment", "method.assignments.worst"):
+        description, arrays = of_the_middle(middles, *case, *blobs, tmp_path, monkeypatch, within_a_pass)
+        forged = arrays | {FIRST + name: at(0, 3)(arrays[FIRST + name])}
+        write_container(path, CHECKPOINT, description, forged)
+        with pytest.raises(CheckpointError, match="a class that there is not"):
+            make(*case, checkpoint=path).fit(*blobs)
 
 
 @pytest.mark.parametrize(("solver", "formulation"), CASES)
