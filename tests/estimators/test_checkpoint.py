@@ -592,6 +592,7 @@ if __name__ == "__main__":
 KILLED = [
     ("linear", {"formulation": "one_vs_one", "solver": "sdm", "tol": 1e-2, "max_iter": 10**6}),
     ("kernel", {"working_set": 10, "tol": 1e-4, "max_iter": 10**6}),
+    ("linear", {"solver": "cutting_plane", "tol": 1e-4, "max_iter": 10**6}),
 ]
 
 
@@ -610,7 +611,7 @@ def run_until(kind, parameters, path, seconds):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no kill -9")
-@pytest.mark.parametrize(("kind", "parameters"), KILLED, ids=["pairs", "kernel"])
+@pytest.mark.parametrize(("kind", "parameters"), KILLED, ids=["pairs", "kernel", "cuts"])
 def test_killed(tmp_path, monkeypatch, kind, parameters):
     path = tmp_path / "state"
     monkeypatch.undo()  # slices as long as they are there
