@@ -282,9 +282,10 @@ class Checkpoints(ContainerTarget):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         import multimargin.kernel.machine
-        import multimargin.linear.sdm
+        from multimargin.linear import cutting_plane, primal_cd, sdm, tron
 
-        multimargin.linear.sdm.BUDGET = 2e3  # short slices: a checkpoint is of something that is under way
+        for solver in (sdm, tron, primal_cd, cutting_plane):
+            solver.BUDGET = 2e3  # short slices: a checkpoint is of something that is under way
         multimargin.kernel.machine._BUDGET = 2e2
 
     def machines(self) -> list[Any]:
@@ -294,6 +295,12 @@ class Checkpoints(ContainerTarget):
             LinearSVM("weston_watkins", "squared_hinge", solver="accelerated_sdm", **options),
             LinearSVM("one_vs_one", solver="sdm", **options),
             LinearSVM("one_vs_rest", "squared_hinge", solver="newton", **options),
+            LinearSVM(solver="pegasos", **options),
+            LinearSVM("one_vs_rest", solver="exponentiated_gradient", **options),
+            LinearSVM(solver="cutting_plane", **options),
+            LinearSVM("one_vs_one", solver="cutting_plane", **options),
+            LinearSVM("one_vs_rest", "squared_hinge", solver="tron", **options),
+            LinearSVM("one_vs_rest", "squared_hinge", solver="primal_cd", **options),
             KernelSVM(**options),
             KernelSVM("one_vs_one", **options),
         ]

@@ -99,6 +99,8 @@ void define_primal_methods(nb::module_ &m) {
             return self.tron->run(budget, max_passes);
           },
           "budget"_a, "max_passes"_a, "Work for about a budget of multiply-adds: a record a finished pass.")
+      .def("state", [](PyTron &self) { return state_of(*self.tron); }, "As that of Weights, without block and weights.")
+      .def("set_state", [](PyTron &self, nb::dict state) { set_state(*self.tron, state); }, "state"_a)
       .def_prop_ro("finished", [](const PyTron &self) { return self.tron->finished(); });
 
   m.def("descend", &descend, "block"_a, "weights"_a, "columns"_a, "residual"_a.noconvert(), "features"_a,

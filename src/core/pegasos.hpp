@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "kernels.hpp"
+#include "state.hpp"
 
 namespace mm {
 
@@ -38,6 +39,8 @@ public:
   void visit(const Examples &, const WeightsView &, const std::int32_t *order, Index begin, Index end, const Sums &);
 
   Index batch() const { return batch_; }
+  // Between calls nothing else is left of them: `projected` is folded, and norms are taken at the beginning of a call.
+  void state(State &state) { state.number("passes", passes_); }
 
 private:
   void fold(const Examples &, const WeightsView &, double factor);

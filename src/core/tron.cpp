@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace mm {
 
@@ -255,7 +256,9 @@ void Tron::drop_finished() {
   for (std::size_t c = 0; c < live_.size(); ++c) {
     const Lane &lane = live_[c];
     const bool refused = lane.evaluates && lane.squared_step == 0;
-    if (0.5 * lane.squared_gradient <= tolerance_ * lane.primal || refused) continue;
+    // Of a state that nobody has computed: conjugate gradients would go on for ever.
+    const bool lost = !std::isfinite(lane.primal + lane.residual + lane.length + lane.squared_step);
+    if (0.5 * lane.squared_gradient <= tolerance_ * lane.primal || refused || lost) continue;
     kept.push_back(static_cast<Index>(c));
     lanes.push_back(lane);
   }
@@ -271,6 +274,87 @@ void Tron::drop_finished() {
   }
   live_ = std::move(lanes);
   stride_ = stride;
+}
+
+// Lanes as arrays by name, one entry a lane.
+struct Tron::Lanes {
+  std::vector<Lane> &lanes;
+
+  void state(State &state) {
+    constexpr std::pair<const char *, bool Lane::*> answers[] = {{"started", &Lane::started},
+                                                                 {"evaluates", &Lane::evaluates},
+                                                                 {"at_radius", &Lane::at_radius},
+                                                                 {"accepted", &Lane::accepted}};
+    constexpr std::pair<const char *, double Lane::*> numbers[] = {{"primal", &Lane::primal},
+                                                                   {"squared_gradient", &Lane::squared_gradient},
+                                                                   {"steepest", &Lane::steepest},
+                                                                   {"radius", &Lane::radius},
+                                                                   {"slope", &Lane::slope},
+                                                                   {"model", &Lane::model},
+                                                                   {"squared_step", &Lane::squared_step},
+                                                                   {"residual", &Lane::residual},
+                                                                   {"along", &Lane::along},
+                                                                   {"loss", &Lane::loss},
+                                                                   {"query_response", &Lane::query_response},
+                                                                   {"squared_query", &Lane::squared_query},
+                                                                   {"squared_response", &Lane::squared_response},
+                                                                   {"largest_response", &Lane::largest_response},
+                                                                   {"length", &Lane::length},
+                                                                   {"next_residual", &Lane::next_residual}};
+    const std::size_t n = lanes.size();
+    std::vector<unsigned char> answer(n);
+    for (const auto &[name, member] : answers) {
+      for (std::size_t c = 0; c < n; ++c) answer[c] = lanes[c].*member;
+      state.array(name, answer);
+      for (std::size_t c = 0; c < n; ++c) {
+        state.check(answer[c] <= 1, "what is neither true nor false of a lane");
+        lanes[c].*member = answer[c] != 0;
+      }
+    }
+    std::vector<double> number(n);
+    for (const auto &[name, member] : numbers) {
+      for (std::size_t c = 0; c < n; ++c) number[c] = lanes[c].*member;
+      state.array(name, number);
+      for (std::size_t c = 0; c < n; ++c) {
+        state.check(member == &Lane::radius ? number[c] > 0 : std::isfinite(number[c]), "a number of a lane out of range");
+        lanes[c].*member = number[c];
+      }
+    }
+  }
+};
+
+void Tron::state(State &state) {
+  std::vector<std::int32_t> lane;
+  for (const Lane &one : live_) lane.push_back(one.lane);
+  state.indices("lane", lane, weights_.lanes(), weights_.lanes());
+  for (std::size_t c = 1; c < lane.size(); ++c) state.check(lane[c] > lane[c - 1], "lanes that do not increase");
+  if (state.loads()) {
+    live_.assign(lane.size(), Lane{});
+    for (std::size_t c = 0; c < lane.size(); ++c) live_[c].lane = lane[c];
+    stride_ = padded(std::max<Index>(static_cast<Index>(lane.size()), 1), 4);
+    for (std::vector<double> *values : {&query_, &step_, &residual_, &out_})
+      values->resize(static_cast<std::size_t>(n_weights_ * stride_));
+  }
+  Lanes live{live_}, all{all_};
+  state.part("live", live);
+  state.part("all", all);
+  constexpr double most = 1e150; // whose squares are numbers, as of weights
+  const auto vectors = [&](const char *name, std::vector<double> &values) {
+    state.array(name, values);
+    for (const double value : values) state.check(std::abs(value) <= most, "a vector with numbers that are too large");
+  };
+  vectors("query", query_);
+  vectors("out", out_);
+  vectors("step", step_);
+  vectors("residual", residual_);
+  int phase = static_cast<int>(phase_);
+  state.number("phase", phase);
+  state.check(phase <= static_cast<int>(Phase::turn), "a phase that there is not");
+  phase_ = static_cast<Phase>(phase);
+  state.number("cursor", cursor_);
+  state.check(cursor_ <= phase_size(), "a phase that has gone past its end");
+  state.number("visited", visited_);
+  state.check(visited_ <= block_.n_examples(), "more visits than there are examples");
 }
 
 } // namespace mm

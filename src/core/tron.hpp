@@ -34,6 +34,7 @@ public:
   // Works for about `budget` multiply-adds, at most `max_passes` passes.
   std::vector<Record> run(double budget, Index max_passes);
   bool finished() const { return live_.empty(); }
+  void state(State &); // without that of the block and of the weights
 
 private:
   struct Lane {
@@ -51,6 +52,7 @@ private:
     bool accepted = false;
   };
   enum class Phase : int { pass, sum, move, turn };
+  struct Lanes;
 
   void pass(Index begin, Index end);
   void update(Index begin, Index end);

@@ -300,7 +300,6 @@ OF_FILES = [
     (lambda: fit(checkpoint="no/state"), FileNotFoundError, "no is not a folder; make it first"),
     (lambda: fit(checkpoint="folder"), IsADirectoryError, "folder is a folder"),
     (lambda: fit(checkpoint=5), TypeError, "checkpoint must be a path or None, got 5"),
-    (lambda: fit(checkpoint="s", solver="pegasos"), ValueError, "solver='pegasos' has no checkpoints", "'sdm'"),
 ]
 
 # Clusters: what is refused before there is one (tests/dask has what a cluster finds)

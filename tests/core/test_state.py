@@ -136,3 +136,57 @@ def test_weights_of_another_shape_or_precision():
         _core.Weights(7, 5, False).set_state(state)
     with pytest.raises(ValueError, match="'Z' is missing"):
         _core.Weights(7, 5, True).set_state(state | {"kappa": np.array([1.0])})
+
+
+class PrimalTraining:
+    """Trust-region Newton on three lanes, of which some finish before the others."""
+
+    def __init__(self):
+        rng = np.random.default_rng(0)
+        X, label = rng.normal(size=(40, 6)), (np.arange(40) % 7 % 3).astype(np.int32)
+        rows = _core.Rows.dense(X, 1.0)
+        cap, norm = np.ones(40), rows.squared_norms()
+        self.block = _core.Block(rows, "one_vs_rest", True, 3, np.arange(40), label, cap, norm, False, 0)
+        self.weights = _core.Weights(7, 3, False)
+        self.tron = _core.Tron(self.block, self.weights, 1e-9)
+
+    def run(self, calls=1, budget=300.0):
+        for _ in range(calls):
+            self.tron.run(budget, 10**6)
+        return self
+
+    def parts(self):
+        return self.block, self.weights, self.tron
+
+
+def test_another_trust_region_method_goes_on():
+    whole = PrimalTraining()
+    while not whole.tron.finished:
+        other = PrimalTraining()
+        for mine, theirs in zip(whole.parts(), other.parts(), strict=True):
+            theirs.set_state(mine.state())
+        for _ in range(8):
+            whole.run()
+            other.run()
+        for mine, theirs in zip(whole.parts(), other.parts(), strict=True):
+            a, b = mine.state(), theirs.state()
+            assert a.keys() == b.keys()
+            for name in a:
+                np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.integers(0, 120), st.sampled_from(HOW), st.integers(0, 10**6))
+def test_spoilt_states_of_the_trust_region_method(data, calls, how, at):
+    training = PrimalTraining().run(calls)
+    before = training.tron.state()
+    name = data.draw(st.sampled_from(sorted(before)))
+    try:
+        training.tron.set_state(spoilt(before, name, how, at))
+    except ValueError as error:
+        assert "inconsistent state" in str(error)
+        for key, value in training.tron.state().items():
+            np.testing.assert_array_equal(value, before[key], err_msg=key)
+    else:
+        assert how not in ("gone", "more", "type", "flat")
+    training.run(20)

@@ -24,6 +24,7 @@ from multimargin.linear.checkpoint import CHECKPOINT, CheckpointError
 from multimargin.linear.solvers import SOLVERS
 
 FORMULATIONS = ("crammer_singer", "weston_watkins", "one_vs_rest", "one_vs_one", "dag")
+SLOW = {"pegasos": 0.05, "exponentiated_gradient": 1e-2}  # tolerances of methods that take long for smaller ones
 LINEAR = [name for name, solver in SOLVERS.items() if solver.has_checkpoints]
 STRATEGIES = [
     {},
@@ -48,7 +49,8 @@ def blobs():
 @pytest.fixture(autouse=True)
 def short_slices(monkeypatch):
     """Some passes, and a part of one."""
-    monkeypatch.setattr("multimargin.linear.sdm.BUDGET", 5e4)
+    for solver in ("sdm", "tron", "primal_cd", "cutting_plane"):
+        monkeypatch.setattr(f"multimargin.linear.{solver}.BUDGET", 5e4)
     monkeypatch.setattr("multimargin.kernel.machine._BUDGET", 1e4)
 
 
@@ -118,7 +120,7 @@ def test_linear(iris, tmp_path, formulation, solver, loss):
         return
 
     def make(**more):
-        return LinearSVM(formulation, loss, C=0.1, solver=solver, max_iter=10**6, **more)
+        return LinearSVM(formulation, loss, C=0.1, tol=SLOW.get(solver, 1e-3), solver=solver, max_iter=10**6, **more)
 
     check_goes_on(make, *iris, tmp_path / "state")
 
@@ -134,6 +136,8 @@ def test_linear_of_every_kind(blobs, tmp_path, solver, kind):
         more = {"tol": 1e-2}
     if kind == "dense duals" and "restricted_step" not in SOLVERS[solver].options:
         more = {}
+    if solver in SLOW:
+        more = {"tol": SLOW[solver]}
     X = {"float32": X.astype(np.float32), "sparse": sp.csr_array(np.where(np.abs(X) > 5, X, 0))}.get(kind, X)
     y = y % 2 if kind == "two classes" else y
     formulation = "one_vs_rest" if kind == "lanes" else "crammer_singer"
@@ -141,7 +145,7 @@ def test_linear_of_every_kind(blobs, tmp_path, solver, kind):
         formulation = SOLVERS[solver].formulations[0]
 
     def make(**given):
-        return LinearSVM(formulation, C=0.01, solver=solver, max_iter=10**6, **more, **given)
+        return LinearSVM(formulation, SOLVERS[solver].losses[0], C=0.01, solver=solver, max_iter=10**6, **more, **given)
 
     check_goes_on(make, X, y, tmp_path / "state")
 
@@ -588,6 +592,7 @@ if __name__ == "__main__":
 KILLED = [
     ("linear", {"formulation": "one_vs_one", "solver": "sdm", "tol": 1e-2, "max_iter": 10**6}),
     ("kernel", {"working_set": 10, "tol": 1e-4, "max_iter": 10**6}),
+    ("linear", {"solver": "cutting_plane", "tol": 1e-4, "max_iter": 10**6}),
 ]
 
 
@@ -606,7 +611,7 @@ def run_until(kind, parameters, path, seconds):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no kill -9")
-@pytest.mark.parametrize(("kind", "parameters"), KILLED, ids=["pairs", "kernel"])
+@pytest.mark.parametrize(("kind", "parameters"), KILLED, ids=["pairs", "kernel", "cuts"])
 def test_killed(tmp_path, monkeypatch, kind, parameters):
     path = tmp_path / "state"
     monkeypatch.undo()  # slices as long as they are there

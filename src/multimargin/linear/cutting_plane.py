@@ -14,94 +14,30 @@ then gives the next w: sum_t lambda_t a_t, by its dual (master_problem.py). So a
 feasible and w its sum of rows: the master's value is the dual value of w, and the next pass gives its primal value.
 
 The lanes of one-vs-rest are problems of their own, each with its cuts and its master; they share the passes.
+
+The method is a generator that yields between its steps. What it goes on from is in attributes that change only where a
+new one would go on just there: after a slice of a pass, and when a bundle has taken in a cut. A checkpoint keeps them
+and how many steps have been made since; these are made again (a part of one master, at most).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from multimargin import _core
 from multimargin.data.rows import as_rows
 from multimargin.linear.assignments import InsideMargins, WorstClasses
+from multimargin.linear.bundles import Bundle, Cut, Limits, state_of_cuts
 from multimargin.linear.examples import Examples
 from multimargin.linear.machine import BUDGET, Machine, PassRecord, Settings
-from multimargin.linear.master_problem import solve_master
+from multimargin.linear.state import State, attributes, number, prefixed, set_attributes, stacked, unstacked
+from multimargin.linear.state import part as part_of
 
-_IDLE = 20  # masters that a cut may have no weight in before it is dropped
 _STALLED = 10  # masters in a row that do not raise the dual value: float64 is exhausted
-_RAISED = 1e-14
 _TINY = 1e-300
-# What steps cost, in multiply-adds of a pass: visits (scores, assignments, gradient), vectors that come from memory, a
-# master, least squares of n cuts (n^3).
-_COST_OF_VISIT, _COST_OF_VECTOR, _COST_OF_MASTER, _COST_OF_SQUARES = 4.0, 8.0, 1e6, 10.0
-
-
-@dataclass
-class Cut:
-    """R(w) >= offset - gradient.w, and the assignment that it is made of (None: the duals that training began with)."""
-
-    gradient: np.ndarray
-    offset: float
-    assignment: np.ndarray | None
-    weight: float = 0.0  # lambda
-    idle: int = 0  # masters since it last had a weight
-
-
-class Bundle:
-    """The cuts of one problem, and what is known of its optimum."""
-
-    def __init__(self, size: int):
-        self.cuts: list[Cut] = []
-        self.gram = np.zeros((0, 0))
-        self.w = np.zeros(size)
-        self.slack = self.dual = 0.0
-        self.here = self.best = np.inf  # primal values: of w, the lowest
-        self.stalled = 0
-
-    def observe(self, cut: Cut) -> bool:
-        """What the cut at w says of w, its primal value; whether it is the lowest so far."""
-        self.here = 0.5 * float(self.w @ self.w) + cut.offset - float(cut.gradient @ self.w)
-        better = self.here < self.best
-        self.best = min(self.here, self.best)
-        return better
-
-    def add(self, cut: Cut) -> Iterator[float]:
-        """Take in a cut, and find the next w; yields what it costs, step by step."""
-        row = np.empty(len(self.cuts) + 1)
-        for t, other in enumerate([*self.cuts, cut]):
-            row[t] = cut.gradient @ other.gradient
-            yield _COST_OF_VECTOR * cut.gradient.size
-        self.gram = np.block([[self.gram, row[:-1, None]], [row]])
-        self.cuts.append(cut)
-        offset = np.array([c.offset for c in self.cuts])
-        weights, self.slack = solve_master(self.gram, offset, self.slack)
-        yield _COST_OF_MASTER + _COST_OF_SQUARES * len(weights) ** 3
-        w = np.zeros_like(self.w)
-        for cut, weight in zip(self.cuts, weights, strict=True):
-            cut.weight = float(weight)
-            cut.idle = 0 if weight > 0 else cut.idle + 1
-            if weight > 0:
-                w += weight * cut.gradient
-                yield _COST_OF_VECTOR * w.size
-        dual = float(offset @ weights) - 0.5 * float(w @ w)
-        self.stalled = 0 if dual > self.dual + _RAISED * abs(dual) else self.stalled + 1
-        self.w, self.dual = w, dual
-        kept = [t for t, cut in enumerate(self.cuts) if cut.idle < _IDLE]
-        self.cuts = [self.cuts[t] for t in kept]
-        self.gram = self.gram[np.ix_(kept, kept)]
-
-    def weighted(self) -> Iterator[tuple[float, np.ndarray]]:
-        """Assignments with their weights."""
-        for cut in self.cuts:
-            if cut.weight > 0 and cut.assignment is not None:
-                yield cut.weight, cut.assignment
-
-    @property
-    def weight_of_beginning(self) -> float:
-        return sum(cut.weight for cut in self.cuts if cut.assignment is None)
+_COST_OF_VISIT = 4.0  # scores, assignments, gradient; in multiply-adds of a pass
 
 
 class CuttingPlane:
@@ -109,6 +45,7 @@ class CuttingPlane:
 
     name = "cutting_plane"
     lists = False
+    kept = ("target", "cursor", "offset")
 
     def __init__(self, settings: Settings):
         self.tol = settings.tol
@@ -135,7 +72,14 @@ class CuttingPlane:
         self.columns = [slice(m, m + width) for m in range(0, lanes, width)]  # of W, by part
         self.bundles = [Bundle(width * machine.n_weights) for _ in self.columns]
         (self.block,) = machine.blocks
+        self.gradient = machine.new_weights(single_precision=False)  # of the cuts that are being made,
+        self.offset = np.zeros(len(self.bundles))
+        self.cursor = 0  # from examples up to this one
+        self.pending: list[tuple[int, Cut]] = []  # cuts that their parts have yet to take in
+        self.steps = 0  # with the first of them
         self.began = self.block.alpha[:, :lanes].copy() if warm else None
+        if warm:
+            self._begin(machine)
         self.work = self._iterate(machine)
 
     def advance(self, machine: Machine, max_epochs: float) -> list[PassRecord]:
@@ -150,33 +94,43 @@ class CuttingPlane:
 
     def _iterate(self, machine: Machine) -> Iterator[float]:
         """The method, in steps that yield their cost in multiply-adds."""
-        if self.began is not None:
-            yield from self._begin(machine)
-        share = machine.examples.constant / len(self.bundles)
         while True:
-            gradient = machine.new_weights(single_precision=False)
-            offset = np.zeros(len(self.bundles))
+            while self.pending:
+                part, cut = self.pending[0]
+                for cost in self.bundles[part].add(cut):
+                    self.steps += 1
+                    yield cost
+                self._taken(part, cut)
             for block, begin, end in machine.slices():
-                offset += self._choose(begin, end)
-                self.cut.accumulate(gradient, begin, end)
-                yield _COST_OF_VISIT * block.cost_of_pass * (end - begin) / block.n_examples
-            cuts = [
-                Cut(gradient.array[:, columns].flatten(), float(b), chosen)
-                for columns, b, chosen in zip(self.columns, offset, self.assignments.chosen(), strict=True)
-            ]
-            gaps = np.zeros(len(cuts))
-            for part, (bundle, cut, columns) in enumerate(zip(self.bundles, cuts, self.columns, strict=True)):
-                if bundle.observe(cut):
-                    self.best.array[:, columns] = self.weights.array[:, columns]
-                gaps[part] = (bundle.best - bundle.dual) / max(bundle.best + share, _TINY)
-            self._record(machine, float(gaps.max()))
-            unfinished = np.flatnonzero(gaps > self.target).tolist()
-            if all(self.bundles[part].stalled >= _STALLED for part in unfinished):
-                self.done = self.done or bool(unfinished)
-            for part in unfinished:
-                yield from self._take(part, cuts[part])
+                if begin >= self.cursor:
+                    self.offset += self._choose(begin, end)
+                    self.cut.accumulate(self.gradient, begin, end)
+                    self.cursor = end
+                    yield _COST_OF_VISIT * block.cost_of_pass * (end - begin) / block.n_examples
+            self._end_pass(machine)
 
-    def _begin(self, machine: Machine) -> Iterator[float]:
+    def _end_pass(self, machine: Machine) -> None:
+        """The cuts that were found, what they say of w, and who takes them in."""
+        cuts = [
+            Cut(self.gradient.array[:, columns].flatten(), float(b), chosen)
+            for columns, b, chosen in zip(self.columns, self.offset, self.assignments.chosen(), strict=True)
+        ]
+        self.gradient.array[:] = 0.0
+        self.offset = np.zeros(len(cuts))
+        self.cursor = 0
+        share = machine.examples.constant / len(cuts)
+        gaps = np.zeros(len(cuts))
+        for part, (bundle, cut, columns) in enumerate(zip(self.bundles, cuts, self.columns, strict=True)):
+            if bundle.observe(cut):
+                self.best.array[:, columns] = self.weights.array[:, columns]
+            gaps[part] = (bundle.best - bundle.dual) / max(bundle.best + share, _TINY)
+        self._record(machine, float(gaps.max()))
+        unfinished = np.flatnonzero(gaps > self.target).tolist()
+        if all(self.bundles[part].stalled >= _STALLED for part in unfinished):
+            self.done = self.done or bool(unfinished)
+        self.pending = [(part, cuts[part]) for part in unfinished]
+
+    def _begin(self, machine: Machine) -> None:
         """The duals that there are become the first cut."""
         assert self.began is not None
         machine.rebuild(self.weights)
@@ -184,8 +138,7 @@ class CuttingPlane:
         if not machine.problem.separable:  # the label's dual is the sum of the others
             offset = 0.5 * offset.sum(keepdims=True)
         for part, columns in enumerate(self.columns):
-            yield from self._take(part, Cut(self.weights.array[:, columns].flatten(), float(offset[part]), None))
-        self.best.array[:] = self.weights.array
+            self.pending.append((part, Cut(self.weights.array[:, columns].flatten(), float(offset[part]), None)))
 
     def _choose(self, begin: int, end: int) -> np.ndarray:
         """The assignments of examples begin..end with the largest loss; their offsets."""
@@ -194,11 +147,14 @@ class CuttingPlane:
         self.rows.scores(self.weights.array, scores, int(row[0]))
         return self.assignments.choose(begin, end, scores[row - row[0]], duals)
 
-    def _take(self, part: int, cut: Cut) -> Iterator[float]:
-        """A cut for a bundle; W <- its next w."""
-        yield from self.bundles[part].add(cut)
+    def _taken(self, part: int, cut: Cut) -> None:
+        """A bundle has taken in a cut: W <- its next w."""
         here = self.weights.array[:, self.columns[part]]
         here[:] = self.bundles[part].w.reshape(here.shape)
+        if cut.assignment is None:
+            self.best.array[:, self.columns[part]] = here
+        del self.pending[0]
+        self.steps = 0
 
     def _record(self, machine: Machine, gap: float) -> None:
         """The record of a pass; with a certificate, when the target is met."""
@@ -226,6 +182,44 @@ class CuttingPlane:
     def candidate(self, out: _core.Weights) -> bool:
         out.array[:] = self.best.array
         return True
+
+    def more_state(self) -> State:
+        """The pass or the master that is under way, and the bundles."""
+        state = {"steps": np.array([self.steps]), "part": np.array([part for part, _ in self.pending], dtype=np.int64)}
+        state |= prefixed("pending", state_of_cuts([cut for _, cut in self.pending]))
+        state |= prefixed("bundles", stacked([bundle.state() for bundle in self.bundles]))
+        state |= prefixed("assignments", attributes(self.assignments, self.assignments.kept))
+        return state | prefixed("best", self.best.state()) | prefixed("gradient", self.gradient.state())
+
+    def set_more_state(self, machine: Machine, state: State) -> None:
+        limits = Limits(machine.examples, self.assignments, warm=self.began is not None)
+        limits.check_offsets(self.offset)
+        if not (type(self.cursor) is int and 0 <= self.cursor <= machine.examples.n and 0 < self.target <= self.tol):
+            raise ValueError("a pass or a target that there is not")
+        self.best.set_state(part_of(state, "best"))
+        self.gradient.set_state(part_of(state, "gradient"))
+        limits.check_gradients(np.square(self.gradient.array).sum(axis=0))
+        set_attributes(self.assignments, self.assignments.kept, part_of(state, "assignments"))
+        self.assignments.check_kept()
+        for bundle, kept in zip(self.bundles, unstacked(part_of(state, "bundles")), strict=True):
+            bundle.set_state(kept, limits)
+        parts = state["part"]
+        if parts.dtype != np.int64 or not np.isin(parts, np.arange(len(self.bundles))).all():
+            raise ValueError("cuts of parts that there are not")
+        cuts = limits.cuts(part_of(state, "pending"), self.bundles[0].w.size)
+        self.pending = list(zip(parts.tolist(), cuts, strict=True))
+        self._make_again(machine, number(state, "steps"))
+
+    def _make_again(self, machine: Machine, steps: int) -> None:
+        """The steps since attributes last changed."""
+        self.steps = 0
+        self.work = self._iterate(machine)
+        for made in range(1, steps + 1):
+            if not self.pending:
+                raise ValueError("steps with a cut that there is not")
+            next(self.work)
+            if self.steps != made:
+                raise ValueError("more steps than a cut takes")
 
 
 def _scored_rows(examples: Examples) -> tuple[_core.Rows, np.ndarray]:

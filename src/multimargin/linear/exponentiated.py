@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from multimargin import _core
 from multimargin.linear.machine import Machine
 from multimargin.linear.sdm import OtherSteps
 
@@ -19,6 +20,9 @@ class ExponentiatedGradient(OtherSteps):
 
     name = "exponentiated_gradient"
 
+    def use_steps(self, block: _core.Block, *, warm: bool) -> None:
+        block.use_exponentiated_gradient()
+
     def begin(self, machine: Machine, *, warm: bool) -> None:
         """Move the duals, zero or given, a little towards the centre of their simplex, and W with them."""
         examples, problem = machine.examples, machine.problem
@@ -28,6 +32,6 @@ class ExponentiatedGradient(OtherSteps):
         alpha -= (share / (2 if problem.separable else problem.lanes))[:, None]
         own = np.flatnonzero(examples.label >= 0)
         alpha[own, examples.label[own]] += share[own]
-        block.use_exponentiated_gradient()
+        self.use_steps(block, warm=warm)
         self.weights.array[:] = 0
         machine.rebuild(self.weights)

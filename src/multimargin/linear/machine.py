@@ -86,7 +86,8 @@ class Algorithm(Protocol):
     done: bool
     converged: bool
     # kept: tuple[str, ...], of an algorithm with checkpoints: its attributes, numbers and arrays, that start() does not
-    # set to what they were; beside weights, done and converged. check_kept(), if it has that, refuses what cannot be
+    # set to what they were; beside weights, done and converged. check_kept(), if it has that, refuses what cannot be.
+    # What is no number and no array: KeepsMore
 
     def start(self, machine: Machine, *, warm: bool) -> None:
         """Before the first call of advance; warm: from the duals in the machine's blocks, which else are zero."""
@@ -104,6 +105,17 @@ class ImpliesDuals(Protocol):
 
     def imply_duals(self, machine: Machine) -> None:
         """The machine's duals <- feasible ones for the weights so far."""
+
+
+@runtime_checkable
+class KeepsMore(Protocol):
+    """An algorithm with checkpoints that its attributes ``kept`` are not all of."""
+
+    def more_state(self) -> State:
+        """The rest that its future depends on."""
+
+    def set_more_state(self, machine: Machine, state: State) -> None:
+        """Go on from there. Attributes and weights are those of the checkpoint already; the blocks follow."""
 
 
 class NotFinite(ValueError):
@@ -271,6 +283,8 @@ class Machine:
         """All that the next slices depend on, and the certificate."""
         weights = self.algorithm.weights
         state = attributes(self, _COUNTED) | prefixed("algorithm", attributes(self.algorithm, self._kept()))
+        if isinstance(self.algorithm, KeepsMore):
+            state |= prefixed("method", self.algorithm.more_state())
         state["single_precision"] = np.array([weights.single_precision])
         state |= prefixed("weights", weights.state()) | prefixed("passes", self.passes.state())
         for i, block in enumerate(self.blocks):
@@ -291,6 +305,8 @@ class Machine:
             self.algorithm.check_kept()
         self.algorithm.weights = self.trained_weights(bool(number(state, "single_precision")))
         self.algorithm.weights.set_state(part(state, "weights"))
+        if isinstance(self.algorithm, KeepsMore):
+            self.algorithm.set_more_state(self, part(state, "method"))
         self.passes.set_state(part(state, "passes"))
         for i, block in enumerate(self.blocks):
             block.set_state(part(state, f"block{i}"))

@@ -7,7 +7,8 @@ are certified are the last ones, not an average.
 
 from __future__ import annotations
 
-from multimargin.linear.machine import Machine, Settings
+from multimargin import _core
+from multimargin.linear.machine import Settings
 from multimargin.linear.sdm import OtherSteps
 
 
@@ -21,7 +22,6 @@ class Pegasos(OtherSteps):
         self.projection = bool(settings.options["projection"])
         self.batch_size = int(settings.options["batch_size"])
 
-    def begin(self, machine: Machine, *, warm: bool) -> None:
+    def use_steps(self, block: _core.Block, *, warm: bool) -> None:
         """Duals that there are count as the outcome of one pass."""
-        (block,) = machine.blocks
         block.use_pegasos(self.batch_size, self.projection, 1 if warm else 0)

@@ -16,12 +16,14 @@ from multimargin import _core
 from multimargin.data.rows import as_rows
 from multimargin.linear.examples import Examples
 from multimargin.linear.machine import BUDGET, Certificate, Machine, PassRecord, Settings
+from multimargin.linear.state import State, check_counts
 from multimargin.problems.range import SMALLEST_OBJECTIVE
 
 # The gradient is seen feature by feature before its step, so half its square, the gap, is estimated too high.
 _PROMISING = 4.0
 _CERTIFY_EVERY = 25  # passes
 _COST = 8.0  # of an entry of X and a lane, in multiply-adds: it is read, and the residual moves
+_LARGEST = 1e150  # residual: its square is a number
 _STALLED = 1e-15  # entries of the gradient, relative to those that a loss can cause, that are rounding
 
 
@@ -30,6 +32,7 @@ class PrimalCoordinateDescent:
 
     name = "primal_cd"
     lists = False
+    kept = ("certify_below", "residual", "n_passes", "cursor", "squared_gradient", "steepest")
 
     def __init__(self, settings: Settings):
         self.tol, self.stopping = settings.tol, settings.stopping
@@ -53,16 +56,38 @@ class PrimalCoordinateDescent:
         per_column = np.diff(columns.indptr) if sp.issparse(columns) else np.count_nonzero(columns, axis=1)
         self.cost = _COST * (per_column + 1) * self.residual.shape[1]
         self.largest_gradient = float(np.sqrt(np.sum(examples.cap**2 * examples.norm)))
-        self.random = np.random.default_rng(machine.seed)
+        self.seed = machine.seed
         self.n_passes = 0
+        self.squared_gradient = np.zeros(machine.problem.lanes)
         self._begin_pass()
 
     def _begin_pass(self) -> None:
-        self.order = self.random.permutation(len(self.cost)).astype(np.int32)
-        self.ends = np.cumsum(self.cost[self.order])
         self.cursor = 0
-        self.squared_gradient: Any = 0.0
+        self.squared_gradient = np.zeros_like(self.squared_gradient)
         self.steepest = 0.0
+        self._shuffle()
+
+    def _shuffle(self) -> None:
+        """The order of a pass depends on its number alone, and so need not be kept."""
+        random = np.random.default_rng((self.seed, self.n_passes))
+        self.order = random.permutation(len(self.cost)).astype(np.int32)
+        self.ends = np.cumsum(self.cost[self.order])
+
+    def check_kept(self) -> None:
+        """Refuse what, restored from a checkpoint, no pass can have had."""
+        check_counts(self, ("certify_below", "n_passes", "cursor", "squared_gradient", "steepest"))
+        if type(self.n_passes) is not int or type(self.cursor) is not int or self.cursor >= len(self.cost):
+            raise ValueError("a pass that there is not, or one that has gone past its end")
+        if not (np.abs(self.residual) <= _LARGEST).all():
+            raise ValueError("residuals that are no numbers, or too large")
+
+    def more_state(self) -> State:
+        """Nothing more."""
+        return {}
+
+    def set_more_state(self, machine: Machine, state: State) -> None:
+        """The pass that is under way has its order again."""
+        self._shuffle()
 
     def advance(self, machine: Machine, max_epochs: float) -> list[PassRecord]:
         if machine.examples.n == 0:

@@ -18,6 +18,7 @@ import numpy as np
 
 from multimargin import _core
 from multimargin.linear.machine import BUDGET, Certificate, Machine, PassRecord, Settings
+from multimargin.linear.state import State
 
 _KAPPA = 0.6
 _SHRUNK_EFFORT = 5.0  # paper 000: shrunk loops may cost five full ones
@@ -40,7 +41,7 @@ class SequentialDual:
 
     name = "sdm"
     accelerated = False
-    kept: tuple[str, ...] | None = ("tolerance", "certify_below", "failed_certificates", "certified_at")
+    kept: tuple[str, ...] = ("tolerance", "certify_below", "failed_certificates", "certified_at")
 
     def __init__(self, settings: Settings):
         self.settings = settings
@@ -180,16 +181,20 @@ class AcceleratedSequentialDual(SequentialDual):
 class OtherSteps(SequentialDual):
     """Passes over all examples in random order with another kind of step, on dense duals; only the gap stops them."""
 
-    kept = None  # rates and projections are not in the state of a block: no checkpoints
+    kept = ("tolerance", "certify_below", "failed_certificates", "certified_at", "unseen_start")
 
     def __init__(self, settings: Settings):
         super().__init__(replace(settings, shrinking=False, options={"permutation": True, "restricted_step": False}))
         self.tolerance = 0.0
         self.unseen_start = False
 
-    def begin(self, machine: Machine, *, warm: bool) -> None:
+    def use_steps(self, block: _core.Block, *, warm: bool) -> None:
         """Tell the block which steps to take."""
         raise NotImplementedError
+
+    def begin(self, machine: Machine, *, warm: bool) -> None:
+        """Before the first pass."""
+        self.use_steps(machine.blocks[0], warm=warm)
 
     def start(self, machine: Machine, *, warm: bool) -> None:
         super().start(machine, warm=warm)
@@ -205,3 +210,12 @@ class OtherSteps(SequentialDual):
         if not self.done:
             self.begin(machine, warm=True)
         return []
+
+    def more_state(self) -> State:
+        """Nothing: rates and counters of the steps are in the state of the block."""
+        return {}
+
+    def set_more_state(self, machine: Machine, state: State) -> None:
+        """The block learns which steps it had begun to take, so that it asks for their part of its state."""
+        if not self.unseen_start:
+            self.use_steps(machine.blocks[0], warm=False)

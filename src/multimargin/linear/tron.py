@@ -11,6 +11,7 @@ import numpy as np
 
 from multimargin import _core
 from multimargin.linear.machine import BUDGET, Machine, PassRecord, Settings
+from multimargin.linear.state import State
 
 _TIGHTER = 0.1  # by which the target gap falls when the certificate is worse than the passes said
 _ATTEMPTS = 3
@@ -21,6 +22,7 @@ class Tron:
 
     name = "tron"
     lists = False
+    kept = ("target", "attempts")
 
     def __init__(self, settings: Settings):
         self.tol, self.stopping = settings.tol, settings.stopping
@@ -35,11 +37,12 @@ class Tron:
         self.weights = machine.new_weights(single_precision=False)
         if warm:
             machine.rebuild(self.weights)
+        self.core: _core.Tron | None = None
         if machine.examples.n:
             self.core = _core.Tron(machine.blocks[0], self.weights, self.target)
 
     def advance(self, machine: Machine, max_epochs: float) -> list[PassRecord]:
-        if machine.examples.n == 0:
+        if self.core is None:  # no examples
             machine.certify()
             self.done = self.converged = True
             return []
@@ -54,6 +57,24 @@ class Tron:
                 self.target *= _TIGHTER
                 self.core = _core.Tron(machine.blocks[0], self.weights, self.target)
         return records
+
+    def check_kept(self) -> None:
+        """Refuse targets, restored from a checkpoint, that no attempt can have had."""
+        if not 0 < self.target <= self.tol:
+            raise ValueError("'target' is out of its range")
+        if not (type(self.attempts) is int and 0 <= self.attempts <= _ATTEMPTS - (not self.done)):
+            raise ValueError("'attempts' is out of its range")
+
+    def more_state(self) -> State:
+        """Where the lanes are."""
+        return {} if self.core is None else self.core.state()
+
+    def set_more_state(self, machine: Machine, state: State) -> None:
+        if self.core is not None:
+            self.core = _core.Tron(machine.blocks[0], self.weights, self.target)
+            self.core.set_state(state)
+            if self.core.finished and not self.done:
+                raise ValueError("all lanes are finished, and the method is not")
 
     def _record(self, machine: Machine, one: _core.TronRecord) -> PassRecord:
         scale = machine.problem.objective_scale
