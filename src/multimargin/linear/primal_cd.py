@@ -24,6 +24,7 @@ _PROMISING = 4.0
 _CERTIFY_EVERY = 25  # passes
 _COST = 8.0  # of an entry of X and a lane, in multiply-adds: it is read, and the residual moves
 _LARGEST = 1e150  # residual: its square is a number
+_MOST_PASSES = 10**6  # that a checkpoint may have behind it
 _STALLED = 1e-15  # entries of the gradient, relative to those that a loss can cause, that are rounding
 
 
@@ -56,7 +57,7 @@ class PrimalCoordinateDescent:
         per_column = np.diff(columns.indptr) if sp.issparse(columns) else np.count_nonzero(columns, axis=1)
         self.cost = _COST * (per_column + 1) * self.residual.shape[1]
         self.largest_gradient = float(np.sqrt(np.sum(examples.cap**2 * examples.norm)))
-        self.seed = machine.seed
+        self.random = np.random.default_rng(machine.seed)
         self.n_passes = 0
         self.squared_gradient = np.zeros(machine.problem.lanes)
         self._begin_pass()
@@ -68,15 +69,14 @@ class PrimalCoordinateDescent:
         self._shuffle()
 
     def _shuffle(self) -> None:
-        """The order of a pass depends on its number alone, and so need not be kept."""
-        random = np.random.default_rng((self.seed, self.n_passes))
-        self.order = random.permutation(len(self.cost)).astype(np.int32)
+        self.order = self.random.permutation(len(self.cost)).astype(np.int32)
         self.ends = np.cumsum(self.cost[self.order])
 
     def check_kept(self) -> None:
         """Refuse what, restored from a checkpoint, no pass can have had."""
         check_counts(self, ("certify_below", "n_passes", "cursor", "squared_gradient", "steepest"))
-        if type(self.n_passes) is not int or type(self.cursor) is not int or self.cursor >= len(self.cost):
+        whole = type(self.n_passes) is int and type(self.cursor) is int
+        if not whole or self.cursor >= len(self.cost) or self.n_passes > _MOST_PASSES:
             raise ValueError("a pass that there is not, or one that has gone past its end")
         if not (np.abs(self.residual) <= _LARGEST).all():
             raise ValueError("residuals that are no numbers, or too large")
@@ -86,8 +86,10 @@ class PrimalCoordinateDescent:
         return {}
 
     def set_more_state(self, machine: Machine, state: State) -> None:
-        """The pass that is under way has its order again."""
-        self._shuffle()
+        """The pass that is under way has its order again: the orders of all passes are drawn once more."""
+        self.random = np.random.default_rng(machine.seed)
+        for _ in range(self.n_passes + 1):
+            self._shuffle()
 
     def advance(self, machine: Machine, max_epochs: float) -> list[PassRecord]:
         if machine.examples.n == 0:
