@@ -11,7 +11,6 @@ namespace {
 constexpr Index kBucket = 16;        // rows that are visited together, for the sake of the caches
 constexpr double kMarginUnit = 2;    // mean violations a full pass that can be left out
 constexpr double kRowOverhead = 24;  // a visit's cost beside its multiply-adds, in multiply-adds a lane
-constexpr double kSlowestRate = 4, kFastestRate = 1e6; // Rates::safe and Rates::most of exponentiated.hpp
 
 template <class T> void shuffle(T *items, Index n, Random &random) {
   for (Index i = n - 1; i > 0; --i)

@@ -25,7 +25,7 @@ namespace mm::MM_ISA {
 inline constexpr double kLeast = 1e-16; // probability
 
 struct Rates {
-  static constexpr double safe = 4, most = 1e6, grow = 1.05, shrink = 0.5;
+  static constexpr double safe = kSlowestRate, most = kFastestRate, grow = 1.05, shrink = 0.5;
   static double unit(const Example &e) { return smaller(1 / (e.curvature * e.cap), 1e100); }
 };
 

@@ -79,6 +79,9 @@ struct PassArgs {
   Index *updates;
 };
 
+// Between which learning rates of the exponentiated gradient stay (exponentiated.hpp), in units of 1 / (C A).
+inline constexpr double kSlowestRate = 4, kFastestRate = 1e6;
+
 // A pass of the trust-region method (tron.hpp): out_m += sum_i c_im x_i, where with s_im = query_m . x_i
 //   lanes that evaluate   c = the dual that s implies, which becomes alpha; their losses are summed
 //   the others            c = 2 C s where alpha is not zero: the generalised Hessian times the query, less the query

@@ -8,8 +8,9 @@ import tempfile
 import numpy as np
 import pytest
 
+from multimargin.commands.errors import CommandError
 from multimargin.commands.main import main
-from multimargin.commands.terminal import Terminal
+from multimargin.commands.terminal import Terminal, check_output
 
 # words, exit code, what the line says; {d} is the folder of data, {m} that of models, {here} the working folder
 CASES = [
@@ -274,3 +275,16 @@ def test_a_name_with_two_lines_is_shown_whole(run):
     done = run("train", "a\nb", "model")
     assert done.code == 1 and done.err.count("\n") == 1
     assert "a\\nb" in done.err
+
+
+def test_a_device_may_be_read_and_written():
+    check_output(os.devnull, apart_from=(os.devnull,))
+
+
+def test_one_file_by_two_names_is_one(tmp_path):
+    (tmp_path / "data").write_text("1 1:1\n")
+    os.link(tmp_path / "data", tmp_path / "other")
+    (tmp_path / "link").symlink_to("new")
+    for output, given in (("other", "data"), ("link", "new"), ("new", "link")):
+        with pytest.raises(CommandError, match="is also an input"):
+            check_output(str(tmp_path / output), apart_from=(str(tmp_path / given),))

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
-import itertools
 import json
 import os
 import shlex
 import shutil
-import stat
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from multimargin.commands.errors import DONE, INTERRUPTED, NOT_CONVERGED, CommandError, UsageError
+from multimargin.commands.reused_folder import reused_folder
 from multimargin.commands.stored_rows import is_store
 from multimargin.commands.terminal import Terminal
 from multimargin.data.memory import memory_of_machine
@@ -26,7 +22,6 @@ _PACKED = 5.0  # times more, if it is compressed
 _BLOCK_SHARE = 24  # a block is this part of the memory at most, so that text can be parsed beside some of them
 _SMALLEST_BLOCK = 1 / 256  # MB
 _STORE = "data.blocks"
-_SOURCE = "source.json"
 _ZERO_BASED = {"auto": "auto", "yes": True, "no": False}
 
 
@@ -141,80 +136,15 @@ def train_on_blocks(args: argparse.Namespace, model: Any, terminal: Terminal) ->
             else:
                 path = kept
                 if path is None:
+                    left = (_STORE, f"{_STORE}.part")
                     with naming(target):
-                        path = str(held.enter_context(_folder_for(args, target.parent, block_mb)) / _STORE)
+                        folder = reused_folder(target.parent, args.data, _source(args, block_mb), left)
+                        path = str(held.enter_context(folder) / _STORE)
                 terminal.note(f"{args.data}: is trained from blocks on disk, within {memory:.0f} MB ({path})")
                 store = _left_before(path, terminal) or write_store(args, path, terminal, block_mb=block_mb)
         except (BlocksError, FileNotFoundError) as error:
             raise CommandError(str(error)) from None
         return _train(args, model, store, memory, terminal)
-
-
-@contextlib.contextmanager
-def _folder_for(args: argparse.Namespace, parent: Path, block_mb: float) -> Iterator[Path]:
-    """A folder for blocks and duals, removed at the end.
-
-    Its name is made of DATA's, so that what a killed training left is found by the next one: it goes on from there, if
-    DATA and options are the same, else it begins anew. Trainings at the same time have a folder each. Where folders
-    cannot be locked nobody knows whether one is in use: the name is random there, and what is left stays.
-    """
-    from multimargin.data.atomic import write_atomically
-    from multimargin.data.folder_lock import locked_folder
-
-    name = f".multimargin-{hashlib.sha256(os.fsencode(os.path.realpath(args.data))).hexdigest()[:16]}"
-    with contextlib.ExitStack() as held:
-        folder = _locked_among(parent, name, held)
-        if folder is None:
-            yield Path(held.enter_context(tempfile.TemporaryDirectory(prefix=".multimargin-", dir=parent)))
-            return
-        for other in parent.glob(f"{name}-*"):
-            with contextlib.suppress(OSError):  # in use, or just removed
-                if other != folder and _is_own(other):
-                    with locked_folder(other):
-                        shutil.rmtree(other)
-        source = _source(args, block_mb)
-        same = (folder / _SOURCE).is_file() and (folder / _SOURCE).read_bytes() == source
-        _empty(folder, (_SOURCE, _STORE, f"{_STORE}.part") if same else ())
-        try:
-            write_atomically(folder / _SOURCE, [source])
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _locked_among(parent: Path, name: str, held: contextlib.ExitStack) -> Path | None:
-    """The first of the folders NAME-0, NAME-1, ... that nobody uses, locked; None where there are no locks."""
-    from multimargin.data.folder_lock import FolderInUse, locked_folder
-
-    for number in itertools.count():
-        folder = parent / f"{name}-{number}"
-        with contextlib.suppress(FileExistsError):
-            folder.mkdir(mode=0o700)  # the rows may be nobody else's business
-        if not _is_own(folder):
-            continue
-        try:
-            held.enter_context(locked_folder(folder))
-        except FolderInUse:
-            continue
-        try:
-            with locked_folder(folder):
-                pass
-        except FolderInUse:  # as it should be
-            folder.chmod(0o700)
-            return folder
-        held.close()
-        with contextlib.suppress(OSError):
-            folder.rmdir()
-        return None
-    raise AssertionError
-
-
-def _is_own(folder: Path) -> bool:
-    """Whether it is a folder of this user: anybody can know the name, and may have put something there."""
-    with contextlib.suppress(FileNotFoundError):
-        found = folder.lstat()
-        return stat.S_ISDIR(found.st_mode) and (not hasattr(os, "getuid") or found.st_uid == os.getuid())
-    return False
 
 
 def _source(args: argparse.Namespace, block_mb: float) -> bytes:
@@ -224,16 +154,6 @@ def _source(args: argparse.Namespace, block_mb: float) -> bytes:
     found = os.stat(args.data)
     data = [os.path.realpath(args.data), found.st_size, found.st_mtime_ns]
     return json.dumps([__version__, data, block_mb, args.n_features, args.zero_based, args.label]).encode()
-
-
-def _empty(folder: Path, but: tuple[str, ...]) -> None:
-    for inside in folder.iterdir():
-        if inside.name in but:
-            continue
-        if inside.is_dir() and not inside.is_symlink():
-            shutil.rmtree(inside)
-        else:
-            inside.unlink()
 
 
 def _left_before(path: str, terminal: Terminal) -> Any:

@@ -144,14 +144,14 @@ def check_output(path: str, *, apart_from: tuple[str, ...] = (), replaces: str |
         raise CommandError(f"{path!r}: the output needs the name of a file")
     if path == "-" and replaces is not None:
         raise CommandError(f"-: a {replaces} is not written to standard output; give the name of a file")
-    real = os.path.realpath(path)
-    if any(other and os.path.realpath(other) == real for other in apart_from):
-        raise CommandError(f"{path}: is also an input, which would be lost; choose another name")
-    if os.path.islink(real):
-        raise CommandError(f"{path}: its links lead back to themselves; choose another name")
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         _check_writable(path)
         return
+    real = os.path.realpath(path)
+    if os.path.islink(real):
+        raise CommandError(f"{path}: its links lead back to themselves; choose another name")
+    if any(_is_same(path, other) for other in apart_from if other):
+        raise CommandError(f"{path}: is also an input, which would be lost; choose another name")
     folder = Path(path).parent
     if not folder.exists():
         raise CommandError(f"{path}: there is no folder {folder}; make it first")
@@ -166,14 +166,18 @@ def check_output(path: str, *, apart_from: tuple[str, ...] = (), replaces: str |
     if not os.path.exists(path):
         return
     _check_writable(path)
-    for other in apart_from:
-        if os.path.exists(other) and os.path.samefile(path, other):
-            raise CommandError(f"{path}: is also an input, which would be lost; choose another name")
     begins = {"model": _begins_as_model, "report": _begins_as_report}.get(replaces or "")
     if begins is not None and os.path.getsize(path) and not begins(path):
         raise CommandError(
             f"{path}: exists and is no {replaces}, and would be lost; delete it first, or choose another name"
         )
+
+
+def _is_same(path: str, other: str) -> bool:
+    """Whether two names are of one file, also of one that is not there yet."""
+    if os.path.exists(path) and os.path.exists(other):
+        return os.path.samefile(path, other)
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def _check_writable(path: str) -> None:

@@ -165,17 +165,10 @@ class LinearSVM(linear_svm.LinearSVM):
     # Prediction: of collections as collections, lazily
 
     def decision_function(self, X):
-        return (
-            self._lazily(X, "decision_function", np.dtype(np.float64))
-            if is_distributed(X)
-            else super().decision_function(X)
-        )
+        return self._lazily(X, "decision_function") if is_distributed(X) else super().decision_function(X)
 
     def predict(self, X):
-        if not is_distributed(X):
-            return super().predict(X)
-        check_is_fitted(self)
-        return self._lazily(X, "predict", self.classes_.dtype)
+        return self._lazily(X, "predict") if is_distributed(X) else super().predict(X)
 
     def score(self, X, y=None, sample_weight=None):
         """Accuracy, of collections too."""
@@ -196,10 +189,11 @@ class LinearSVM(linear_svm.LinearSVM):
             raise ValueError("there is nothing to score: X has no rows, or all weights are zero")
         return float(of_right / of_all)
 
-    def _lazily(self, X, method: str, dtype: np.dtype):
+    def _lazily(self, X, method: str):
         """A Dask array; rows of delayed blocks and of DataFrames are not counted before they are computed."""
         check_is_fitted(self)
         model, ask = delayed(self.to_local()), delayed(_ask)
+        dtype = self.classes_.dtype if method == "predict" else np.dtype(np.float64)
         columns = () if method == "predict" or len(self.classes_) == 2 else (len(self.classes_),)
         known = X.chunks[0] if hasattr(X, "chunks") else None
         blocks = row_blocks(X, "X")
