@@ -373,6 +373,23 @@ def test_warm_start_with_other_data_is_as_good_as_cold(formulation, change):
     assert_same_optimum(model, LinearSVM(formulation).fit(X, y))
 
 
+@every_loss
+@every_formulation
+def test_duals_that_are_worse_than_none_are_not_started_from(formulation, loss):
+    X, y = blobs(4)
+    model = LinearSVM(formulation, loss, warm_start=True).fit(X, y)
+    np.testing.assert_array_equal(model.fit(100 * X, y).coef_, LinearSVM(formulation, loss).fit(100 * X, y).coef_)
+
+
+@every_loss
+@every_formulation
+def test_duals_of_the_same_data_are_started_from(formulation, loss):
+    X, y = blobs(4)
+    model = LinearSVM(formulation, loss, warm_start=True).fit(X, y)
+    cold = model.n_iter_
+    assert model.fit(X, y).n_iter_ < cold
+
+
 @pytest.mark.parametrize("change", ["fewer rows", "fewer classes"])
 def test_warm_start_with_another_shape_is_a_cold_start(change):
     X, y = blobs(4)

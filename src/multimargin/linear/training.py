@@ -296,8 +296,10 @@ def machine_of(request: Request, task: Task, position: int) -> Machine:
     )
     algorithm = SOLVERS[request.solver].make(request.settings)
     machine = make(task.problem, examples, algorithm, seed=request.seed + position)
-    warm = request.start_duals is not None
-    if warm:
-        machine.set_duals(request.start_duals[examples.row][:, task.columns].tocsr())
+    warm = False
+    if request.start_duals is not None:
+        from multimargin.linear.warm_start import start_from
+
+        warm = start_from(machine, request.start_duals[examples.row][:, task.columns].tocsr())
     algorithm.start(machine, warm=warm)
     return machine
