@@ -1,7 +1,7 @@
 """Duals of an earlier fit, as far as they are worth starting from.
 
-Other data can make them far worse than none: with features added, say, the same duals make far larger weights, and steps
-that go back are as small as any. The dual objective tells: f = 1/2 ||V||^2 + h is zero without duals.
+Other data can make them far worse than none: with features added, say, the same duals make far larger weights, and
+steps that go back are as small as any. The dual objective tells: f = 1/2 ||V||^2 + h is zero without duals.
 """
 
 from __future__ import annotations
