@@ -22,6 +22,7 @@ public:
   const std::int32_t *classes(Index list) const { return classes_.data() + at(list).offset; }
   const double *values(Index list) const { return values_.data() + at(list).offset; }
 
+  MM_PREFETCH void prefetch_place(Index list) const { __builtin_prefetch(lists_.data() + list); }
   MM_PREFETCH void prefetch(Index list) const {
     __builtin_prefetch(classes(list));
     __builtin_prefetch(values(list));
