@@ -90,8 +90,19 @@ def scale(options: argparse.Namespace, report: Report) -> None:
             if shape not in measured:
                 measured[shape] = measure(shape, options)
             report.row(varied, *cells(shape, measured[shape]))
+    report.line()
+    report.table("varied", "seconds grow like its power", "seconds of an epoch")
+    for varied, sizes in sweeps.items():
+        runs = [measured[base._replace(**{varied: size})] for size in sizes]
+        an_epoch = [run["seconds"] / run["epochs"] for run in runs]
+        report.row(varied, growth(sizes, [run["seconds"] for run in runs]), growth(sizes, an_epoch))
     if options.plot:
         plot(base, sweeps, measured, options.plot)
+
+
+def growth(sizes: tuple[int, ...], values: list[float]) -> float:
+    """p, if values are about in proportion to sizes ** p: 1 is linear."""
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
 def plot(base: Shape, sweeps: dict, measured: dict[Shape, dict], file: Path) -> None:
@@ -113,6 +124,7 @@ def plot(base: Shape, sweeps: dict, measured: dict[Shape, dict], file: Path) -> 
             axis.grid(alpha=0.3)
             if column == 0:
                 axis.set_ylabel(label)
+        axes[0, column].set_title(f"power {growth(sizes, [run['seconds'] for run in runs]):.2f}")
         axes[1, column].set_xlabel(varied)
     axes[0, 0].legend()
     figure.tight_layout()
