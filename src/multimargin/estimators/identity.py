@@ -36,16 +36,28 @@ def identity(model: Any, X: Any, labels: np.ndarray, weight: np.ndarray, request
         "sample_weight": f"given #{_digest(weight)}" if np.any(weight != 1) else "None",
         "the start (warm_start)": "zero" if request.start_duals is None else _told(request.start_duals),
     }
-    for name, value in model.get_params(deep=False).items():
-        if name not in _FREE:
-            told[name] = _word(value)
+    told |= _parameters(model, request)
     kernel = getattr(request, "kernel", None)
     if kernel is not None and kernel.name == "callable":  # of which the name says little
         few = X[:_ROWS_OF_A_KERNEL]
         told["kernel"] += f" #{_digest(kernel.block(few, few).astype(np.float32))}"
     told["n_jobs"] = str(request.n_threads)
-    told["random_state"] = str(request.seed)
     return told
+
+
+def identity_of_stored(model: Any, store: Any, request: Any) -> dict[str, str]:
+    """The same of a store of blocks, by the checksums in its manifest. One thread trains, whatever memory there is."""
+    layout = f"{'sparse' if store.layout.sparse else 'dense'} {store.layout.dtype.name}"
+    content = repr((store.layout, store.entries, store.class_weights.tolist())).encode()
+    digest = _digest(np.frombuffer(content, np.uint8), *_as_arrays(store.classes))
+    rows = f"{store.n_rows} x {store.n_features} {layout} of {len(store.classes)} classes"
+    told = {"X": f"{rows} in {len(store)} blocks #{digest}"} | _parameters(model, request)
+    return {name: word for name, word in told.items() if name not in ("n_jobs", "memory_mb")}
+
+
+def _parameters(model: Any, request: Any) -> dict[str, str]:
+    told = {name: _word(value) for name, value in model.get_params(deep=False).items() if name not in _FREE}
+    return told | {"random_state": str(request.seed)}
 
 
 def _told(X: Any) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from multimargin import _core
 from multimargin.data.csr import Csr
 from multimargin.linear.checkpoint import Checkpoint
-from multimargin.linear.directions import leading_directions
+from multimargin.linear.directions import kept_directions, leading_directions
 from multimargin.linear.examples import Examples
 from multimargin.linear.interrupts import interruptible
 from multimargin.linear.loop import Limits, Observer, Outcome, positions_left, solve
@@ -221,9 +221,7 @@ class _Results:
 
     def set_state(self, state: State) -> None:
         if (U := state.get("U")) is not None:
-            self.U = U.astype(np.float64).reshape(self.request.rows.n_weights, -1)
-            if not np.abs(self.U.T @ self.U - np.eye(self.U.shape[1])).max(initial=0.0) <= 1e-6:
-                raise ValueError("directions that are not orthonormal")
+            self.U = kept_directions(U, self.request.rows.n_weights)
         for one in unstacked(part(state, "results")):
             position, row, lane, value = index(one, "position", len(self.plan)), one["row"], one["lane"], one["value"]
             columns = self.plan[position].columns
