@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 
-from multimargin import KernelSVM, LinearSVM, LinearSVMCV, load, save
+from multimargin import KernelSVM, LinearSVM, load, save
 from multimargin.data.container import read_container, write_container
 from multimargin.linear import directions, training
 from multimargin.linear.checkpoint import CHECKPOINT, CheckpointError
@@ -419,8 +419,6 @@ def test_parameters_are_checked():
         KernelSVM(checkpoint_every=-1).fit(X, y)
     with pytest.raises(FileNotFoundError, match="is not a folder"):
         LinearSVM(checkpoint="nowhere/state").fit(X, y)
-    with pytest.raises(TypeError, match="checkpoint"):
-        LinearSVMCV(checkpoint="state")
 
 
 def test_a_solver_without_checkpoints_says_so(monkeypatch, tmp_path):

@@ -13,7 +13,6 @@ from multimargin.estimators.identity import identity_of_stored
 from multimargin.estimators.linear_machine import LinearMachine
 from multimargin.estimators.margins import CERTIFIED
 from multimargin.estimators.parameters import check_stored
-from multimargin.linear.checkpoint import Checkpoint
 from multimargin.linear.loop import Limits
 from multimargin.linear.many_classes import is_sparse
 from multimargin.linear.online import visit_once
@@ -248,7 +247,7 @@ class LinearSVM(LinearMachine, MarginClassifier):
         )
         if self.checkpoint is not None:
             of = identity_of_stored(self, X, request)
-            request.checkpoint = Checkpoint(self.checkpoint, self.checkpoint_every, of)
+            request.checkpoint = self._checkpoint_of(of)
         return request, X, None, None
 
     def _caps_of_classes(self, store: BlockStore) -> np.ndarray:

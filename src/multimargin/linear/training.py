@@ -171,6 +171,18 @@ def train(request: Request) -> Trained:
     return results.trained(outcome)
 
 
+def check_start(request: Request) -> None:
+    """Refuse duals to start from that no certificate may be built on."""
+    for task in tasks(request):
+        duals = request.start_duals[task.row][:, task.columns].tocoo()
+        _check_feasible(request, task, duals.coords[0], duals.coords[1], duals.data)
+
+
+def _check_feasible(request: Request, task: Task, example: np.ndarray, lane: np.ndarray, value: np.ndarray) -> None:
+    cap = request.cap[task.row] * task.problem.cap_scale
+    check_feasible(task.problem, task.problem.lane_labels(task.y), cap, example, lane, value)
+
+
 class _Results:
     """What came of the machines of a request, by position."""
 
@@ -242,8 +254,7 @@ class _Results:
         example = np.minimum(np.searchsorted(task.row, row), len(task.row) - 1)
         if not np.array_equal(task.row[example], row):
             raise ValueError("duals of rows that another machine learns from")
-        cap = self.request.cap[task.row] * task.problem.cap_scale
-        check_feasible(task.problem, task.problem.lane_labels(task.y), cap, example, lane, value)
+        _check_feasible(self.request, task, example, lane, value)
 
     def trained(self, outcome: Outcome) -> Trained:
         """The model that they make together."""
