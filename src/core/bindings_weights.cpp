@@ -171,5 +171,7 @@ void define_weights(nb::module_ &m) {
             const double next = self.steer(kappa, {primal, dual, 0.5 * squared_norm, distance});
             weights.extrapolate(mm::Acceleration::momentum(kappa), next);
           },
-          "weights"_a, "primal"_a, "dual"_a, "Move Z, and kappa by what full passes saw of the objectives.");
+          "weights"_a, "primal"_a, "dual"_a, "Move Z, and kappa by what full passes saw of the objectives.")
+      .def("state", &state_of<mm::Acceleration>, "As that of Weights.")
+      .def("set_state", &set_state<mm::Acceleration>, "state"_a);
 }

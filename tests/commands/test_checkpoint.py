@@ -1,11 +1,16 @@
 """``multimargin train --checkpoint``: ended by a limit or a signal, the same command goes on."""
 
+import os
 import signal
 import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
+from sklearn.datasets import load_digits
+
+from multimargin import write_svmlight
 
 TRAIN = ("train", "@digits", "m", "--solver", "sdm", "--checkpoint", "state")
 
@@ -50,4 +55,45 @@ def test_sigterm(run, tmp_path):
     assert not (tmp_path / "m").exists()
     assert (tmp_path / "state").read_bytes() != before
     on = run(*words, "--time-limit", "0.001")
+    assert on.code == 3 and "going on from this checkpoint" in on.err
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    path = tmp_path_factory.mktemp("text") / "digits.txt"
+    write_svmlight(path, X[order] / 16, y[order])
+    return path
+
+
+def test_past_memory(run, text, tmp_path):
+    """The blocks stay as long as the checkpoint does, and the duals."""
+    words = ("train", text, "m", "--checkpoint", "state", "--memory-mb", "0.5", "--C", "0.1", "--tol", "0.05")
+    whole = run("train", text, "whole", *words[5:], "--json").json
+    first = run(*words, "--max-iter", "2")
+    assert first.code == 3 and "state holds the training: the same command goes on from there" in first.err
+    assert {"state", "state.duals", "m"} < set(os.listdir(tmp_path))
+    (blocks,) = tmp_path.glob(".multimargin-*/data.blocks")
+    last = run(*words, "--json")
+    assert last.code == 0 and "note: state: going on from this checkpoint" in last.err, last.err
+    assert f"{blocks}: these blocks were left" in last.err
+    assert sorted(os.listdir(tmp_path)) == ["m", "whole"]
+    for name in ("primal_objective", "dual_objective", "epochs", "accuracy"):
+        assert last.json[name] == whole[name], name
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no signals there")
+def test_sigterm_past_memory(run, text, tmp_path):
+    words = ["train", str(text), "m", "--checkpoint", "state", "--memory-mb", "0.5"]
+    hard = ["--C", "1000", "--tol", "1e-12", "--max-iter", "100000000", "--checkpoint-every", "0"]
+    command = [sys.executable, "-m", "multimargin", *words, *hard]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as process:
+        while not (tmp_path / "state").exists() and process.poll() is None:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate()
+    assert process.returncode == 143 and "Traceback" not in said, said
+    assert "terminated: state holds the training: the same command goes on from there" in said
+    on = run(*words, *hard, "--time-limit", "0.001")
     assert on.code == 3 and "going on from this checkpoint" in on.err

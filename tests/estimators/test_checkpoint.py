@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 
-from multimargin import KernelSVM, LinearSVM, LinearSVMCV, load, save
+from multimargin import KernelSVM, LinearSVM, load, save
 from multimargin.data.container import read_container, write_container
-from multimargin.linear import directions
+from multimargin.linear import directions, training
 from multimargin.linear.checkpoint import CHECKPOINT, CheckpointError
+from multimargin.linear.interrupts import interrupt
 from multimargin.linear.solvers import SOLVERS
 
 FORMULATIONS = ("crammer_singer", "weston_watkins", "one_vs_rest", "one_vs_one", "dag")
@@ -260,6 +261,30 @@ def test_warm_starts(iris, tmp_path):
     assert_same(model, whole)
 
 
+def test_an_interrupt_when_all_is_done_leaves_no_state_without_the_result(iris, tmp_path, monkeypatch):
+    collect, path = training._Results.collect, tmp_path / "state"
+
+    def interrupted(self, *of):
+        collect(self, *of)
+        interrupt()  # as Ctrl-C does
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training._Results, "collect", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            LinearSVM(solver="sdm", checkpoint=path).fit(*iris)
+    assert_same(LinearSVM(solver="sdm", checkpoint=path).fit(*iris), LinearSVM(solver="sdm").fit(*iris))
+
+
+def test_a_state_with_nothing_left_to_train_is_refused(iris, kept):
+    path, model = kept
+    description, arrays = read_container(path, CHECKPOINT)
+    nobody = np.empty(0, np.int64)
+    forged = {"loop.alive": nobody, "loop.last_record": nobody, "loop.finished": np.array([0])}
+    write_container(path, CHECKPOINT, description, arrays | forged)
+    with pytest.raises(CheckpointError, match="no machine is left to train"):
+        model.fit(*iris)
+
+
 # Limits
 
 
@@ -394,8 +419,6 @@ def test_parameters_are_checked():
         KernelSVM(checkpoint_every=-1).fit(X, y)
     with pytest.raises(FileNotFoundError, match="is not a folder"):
         LinearSVM(checkpoint="nowhere/state").fit(X, y)
-    with pytest.raises(TypeError, match="checkpoint"):
-        LinearSVMCV(checkpoint="state")
 
 
 def test_a_solver_without_checkpoints_says_so(monkeypatch, tmp_path):

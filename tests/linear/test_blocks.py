@@ -16,9 +16,10 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from multimargin import KernelSVM, LinearSVM, _core, load, save
 from multimargin.data.blocks import BlocksError, BlockStore, write_blocks
-from multimargin.linear import sdm, streamed
+from multimargin.linear import dual_files, sdm, stored_examples
 from multimargin.linear.directions import SAMPLE
-from multimargin.linear.streamed import StoredExamples, StoredProblem
+from multimargin.linear.dual_files import DualFiles
+from multimargin.linear.stored_examples import StoredExamples, StoredProblem
 from multimargin.problems.formulations import formulation
 from tests.oracles import optimum, primal_objective, problems_of, weights_of
 
@@ -230,7 +231,11 @@ def test_every_tour_has_each_block_once_and_begins_with_another_than_the_last(tm
     stored = write_blocks(tmp_path / "s", [(X[i : i + 50], y[i : i + 50]) for i in (0, 50, 100)], block_mb=0.002)
     problem = formulation("crammer_singer", "hinge", 3)
     examples = StoredExamples(
-        StoredProblem(stored, 1.0, np.ones(3)), problem, tmp_path, read_ahead=False, accelerated=False
+        StoredProblem(stored, 1.0, np.ones(3)),
+        problem,
+        DualFiles(tmp_path, len(stored)),
+        read_ahead=False,
+        accelerated=False,
     )
     blocks, _ = examples.schedule(problem, lists=True, seed=0)
     assert 2 < len(blocks) < 6
@@ -250,7 +255,7 @@ def test_every_tour_has_each_block_once_and_begins_with_another_than_the_last(tm
 
 
 def test_a_disk_that_fills_up_leaves_the_last_certified_model(store, monkeypatch):
-    kept, left = np.savez, 100 * len(store)
+    kept, left = dual_files.write_container, 100 * len(store)
 
     def fills_up(*args, **kwargs):
         nonlocal left
@@ -259,7 +264,7 @@ def test_a_disk_that_fills_up_leaves_the_last_certified_model(store, monkeypatch
             raise OSError(28, "No space left on device")
         kept(*args, **kwargs)
 
-    monkeypatch.setattr(streamed.np, "savez", fills_up)
+    monkeypatch.setattr(dual_files, "write_container", fills_up)
     with pytest.warns(ConvergenceWarning, match="No space left on device"):
         model = LinearSVM(solver="sdm", tol=1e-12).fit(store)
     assert not model.converged_ and 1 < model.n_iter_ < 1000
@@ -270,7 +275,11 @@ def test_a_disk_that_fills_up_leaves_the_last_certified_model(store, monkeypatch
 def test_a_tour_that_was_cut_short_meets_no_tolerance(store, tmp_path):
     problem = formulation("crammer_singer", "hinge", 3)
     examples = StoredExamples(
-        StoredProblem(store, 1.0, np.ones(3)), problem, tmp_path, read_ahead=False, accelerated=False
+        StoredProblem(store, 1.0, np.ones(3)),
+        problem,
+        DualFiles(tmp_path, len(store)),
+        read_ahead=False,
+        accelerated=False,
     )
     blocks, tours = examples.schedule(problem, lists=True, seed=0)
     weights = _core.Weights(examples.n_weights, problem.lanes, False)
@@ -355,14 +364,8 @@ def test_the_sample_counts_and_only_the_accelerated_loop_takes_one(tmp_path, mon
     options = {"memory_mb": 1.8, "tol": 0.5}
     with pytest.raises(ValueError, match=r"a sample of the rows takes 2 MB"):
         LinearSVM(solver="accelerated_sdm", **options).fit(stored)
-    monkeypatch.setattr(streamed, "fill_sample", None)
+    monkeypatch.setattr(stored_examples, "fill_sample", None)
     LinearSVM(solver="sdm", **options).fit(stored)
-
-
-def test_checkpoints_are_refused(store, tmp_path):
-    with pytest.raises(ValueError, match=r"checkpoint=.* is not done for a store of blocks"):
-        LinearSVM(checkpoint=str(tmp_path / "state")).fit(store)
-    assert LinearSVM(tol=TOL).fit(store).converged_
 
 
 def test_the_first_pass_over_a_store_counts(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -118,9 +119,10 @@ def write_store(
         raise CommandError(str(error)) from None
 
 
-def train_on_blocks(args: argparse.Namespace, model: Any, terminal: Terminal) -> int:
+def train_on_blocks(args: argparse.Namespace, model: Any, terminal: Terminal, terminated: Sequence[int]) -> int:
     """Write the blocks, unless they are there, train on them, and write the model."""
     _refuse(args)
+    from multimargin.commands.train import has_checkpoint
     from multimargin.data.atomic import naming
     from multimargin.data.blocks import BlocksError, open_blocks
 
@@ -138,13 +140,15 @@ def train_on_blocks(args: argparse.Namespace, model: Any, terminal: Terminal) ->
                 if path is None:
                     left = (_STORE, f"{_STORE}.part")
                     with naming(target):
-                        folder = reused_folder(target.parent, args.data, _source(args, block_mb), left)
+                        source = _source(args, block_mb)
+                        # A training that goes on will want its blocks again.
+                        folder = reused_folder(target.parent, args.data, source, left, lambda: has_checkpoint(args))
                         path = str(held.enter_context(folder) / _STORE)
                 terminal.note(f"{args.data}: is trained from blocks on disk, within {memory:.0f} MB ({path})")
                 store = _left_before(path, terminal) or write_store(args, path, terminal, block_mb=block_mb)
         except (BlocksError, FileNotFoundError) as error:
             raise CommandError(str(error)) from None
-        return _train(args, model, store, memory, terminal)
+        return _train(args, model, store, memory, terminal, terminated)
 
 
 def _source(args: argparse.Namespace, block_mb: float) -> bytes:
@@ -167,7 +171,7 @@ def _left_before(path: str, terminal: Terminal) -> Any:
     except (BlocksError, FileNotFoundError):
         shutil.rmtree(path)
         return None
-    terminal.note(f"{path}: these blocks were left by a training that was killed, and are used")
+    terminal.note(f"{path}: these blocks were left by a training that did not come to its end, and are used")
     return store
 
 
@@ -196,7 +200,7 @@ def _refuse(args: argparse.Namespace) -> None:
             f"{args.data}: features of a table are made in memory: leave out --blocks. If all columns are numbers that "
             "need no scaling: multimargin convert TABLE DATA.blocks --label COL, and train on DATA.blocks"
         )
-    for option in ("holdout", "valid", "folds", "find_C", "probability", "kernel", "checkpoint"):
+    for option in ("holdout", "valid", "folds", "find_C", "probability", "kernel"):
         if getattr(args, option):
             name = {"folds": "-v", "find_C": "-C"}.get(option, f"--{option}")
             raise UsageError(
@@ -205,11 +209,13 @@ def _refuse(args: argparse.Namespace) -> None:
             )
 
 
-def _train(args: argparse.Namespace, model: Any, store: Any, memory: float, terminal: Terminal) -> int:
+def _train(
+    args: argparse.Namespace, model: Any, store: Any, memory: float, terminal: Terminal, terminated: Sequence[int]
+) -> int:
     from multimargin.commands.fitting import Fit, fit
     from multimargin.commands.machines import set_weights
     from multimargin.commands.model_files import save_or_rescue
-    from multimargin.commands.train import as_options, tell
+    from multimargin.commands.train import as_options, note_going_on, tell, to_go_on
     from multimargin.models import save
 
     if store.classes.dtype.kind == "f":
@@ -219,11 +225,12 @@ def _train(args: argparse.Namespace, model: Any, store: Any, memory: float, term
         terminal.note(f"{args.data}: indices start at 0")
     terminal.clear()
     model.set_params(verbose=int(terminal.live), memory_mb=memory)
+    note_going_on(args, terminal)
     interrupted = False
     try:
         trained = fit(model, store, None)
     except KeyboardInterrupt:
-        if not hasattr(model, "dual_gap_"):
+        if terminated or not hasattr(model, "dual_gap_"):
             raise
         interrupted, trained = True, Fit(float(model.history_["seconds"][-1]) if len(model.history_) else 0.0)
     except ValueError as error:
@@ -237,9 +244,9 @@ def _train(args: argparse.Namespace, model: Any, store: Any, memory: float, term
     shape = (store.n_rows, store.n_features)
     tell(args, terminal, model, shape, trained.seconds, score, store.n_rows, "the training rows")
     if interrupted:
-        terminal.warn(f"interrupted: {args.model} holds the model as it was last certified")
+        terminal.warn(f"interrupted: {args.model} holds the model as it was last certified{to_go_on(args)}")
         return INTERRUPTED
     if not model.converged_:
-        terminal.warn(f"{as_options(trained.why_not)}; {args.model} holds the model as far as it came")
+        terminal.warn(f"{as_options(trained.why_not)}; {args.model} holds the model as far as it came{to_go_on(args)}")
         return NOT_CONVERGED
     return DONE

@@ -9,15 +9,17 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 _SOURCE = "source.json"
 
 
 @contextlib.contextmanager
-def reused_folder(parent: Path, data: str, source: bytes, reusable: tuple[str, ...]) -> Iterator[Path]:
-    """A folder for what is made of a file, removed at the end.
+def reused_folder(
+    parent: Path, data: str, source: bytes, reusable: tuple[str, ...], wanted: Callable[[], bool]
+) -> Iterator[Path]:
+    """A folder for what is made of a file, removed at the end, unless it is ``wanted`` then.
 
     Its name is made of the file's, so that what a killed program left is found by the next one: the ``reusable`` parts
     stay, if ``source``, all that they depend on, is the same, and else nothing does. Programs at the same time have a
@@ -44,7 +46,8 @@ def reused_folder(parent: Path, data: str, source: bytes, reusable: tuple[str, .
             write_atomically(folder / _SOURCE, [source])
             yield folder
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            if not wanted():
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _locked_among(parent: Path, name: str, held: contextlib.ExitStack) -> Path | None:

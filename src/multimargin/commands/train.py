@@ -6,7 +6,7 @@ import argparse
 import os
 import shlex
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     plain = not past_memory and _needs_no_scikit_learn(args)
     model = machine(args, plain=plain)  # wrong parameters are refused before anything is read
     if past_memory:
-        return train_on_blocks(args, model, terminal)
+        return _terminable_training(args, terminal, lambda came: train_on_blocks(args, model, terminal, came))
     note_in_memory(args, terminal)
     from multimargin.commands.datasets import read_training_data
 
@@ -108,17 +108,21 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         _find(args, model, data, terminal)
         if args.model is None:
             return DONE
+    return _terminable_training(args, terminal, lambda came: _train(args, model, data, terminal, came))
+
+
+def _terminable_training(args: argparse.Namespace, terminal: Terminal, train: Callable[[Sequence[int]], int]) -> int:
+    """With a checkpoint SIGTERM is a chance to write one; ``train`` is told whether it came."""
     if args.checkpoint is None:
-        return _train(args, model, data, terminal)
+        return train(())
     with _terminable() as terminated:
         try:
-            return _train(args, model, data, terminal, terminated)
+            return train(terminated)
         except KeyboardInterrupt:
             if not terminated:
                 raise
-            kept = os.path.exists(args.checkpoint)
-            where = f"{args.checkpoint} holds the training: {_AGAIN}" if kept else "there is no checkpoint yet"
-            terminal.warn(f"terminated: {where}")
+            held = f"{args.checkpoint} holds the training: {_AGAIN}"
+            terminal.warn(f"terminated: {held if has_checkpoint(args) else 'there is no checkpoint yet'}")
             return TERMINATED
 
 
@@ -241,8 +245,7 @@ def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal, 
         where = f"the {judged.n_rows} rows of {args.valid}"
     terminal.clear()
     model.set_params(verbose=int(terminal.live))
-    if args.checkpoint is not None and os.path.exists(args.checkpoint):
-        terminal.note(f"{args.checkpoint}: going on from this checkpoint")
+    note_going_on(args, terminal)
     interrupted = False
     try:
         trained = fit(model, X, part.y)
@@ -260,10 +263,10 @@ def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal, 
     score = accuracy(model, X if judged is data else features(judged), judged.y)
     tell(args, terminal, model, X.shape, trained.seconds, score, judged.n_rows, where)
     if interrupted:
-        terminal.warn(f"interrupted: {args.model} holds the model as it was last certified{_to_go_on(args)}")
+        terminal.warn(f"interrupted: {args.model} holds the model as it was last certified{to_go_on(args)}")
         return INTERRUPTED
     if not model.converged_:
-        terminal.warn(f"{as_options(trained.why_not)}; {args.model} holds the model as far as it came{_to_go_on(args)}")
+        terminal.warn(f"{as_options(trained.why_not)}; {args.model} holds the model as far as it came{to_go_on(args)}")
         return NOT_CONVERGED
     if trained.why_not:  # a kernel for which the gap proves nothing
         terminal.warn(as_options(trained.why_not))
@@ -283,10 +286,20 @@ def _save(features: Any, model: Any, path: str) -> None:
         save(features.with_machine(model), path)
 
 
-def _to_go_on(args: argparse.Namespace) -> str:
-    if args.checkpoint is None or not os.path.exists(args.checkpoint):
-        return ""
-    return f"; {args.checkpoint} holds the training: {_AGAIN}"
+def has_checkpoint(args: argparse.Namespace) -> bool:
+    """Whether there is a file to go on from."""
+    return args.checkpoint is not None and os.path.exists(args.checkpoint)
+
+
+def note_going_on(args: argparse.Namespace, terminal: Terminal) -> None:
+    """Say so if a training is not from the beginning."""
+    if has_checkpoint(args):
+        terminal.note(f"{args.checkpoint}: going on from this checkpoint")
+
+
+def to_go_on(args: argparse.Namespace) -> str:
+    """What to do about a training that ended before its time, if there is a checkpoint of it."""
+    return f"; {args.checkpoint} holds the training: {_AGAIN}" if has_checkpoint(args) else ""
 
 
 def as_options(text: str) -> str:

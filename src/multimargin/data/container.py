@@ -83,9 +83,14 @@ _OTHERS = (
 
 
 def write_container(
-    path: str | os.PathLike, kind: Kind, description: dict[str, Any], arrays: dict[str, np.ndarray]
+    path: str | os.PathLike,
+    kind: Kind,
+    description: dict[str, Any],
+    arrays: dict[str, np.ndarray],
+    *,
+    sync: bool = True,
 ) -> None:
-    """Write a description (JSON) and arrays, atomically.
+    """Write a description (JSON) and arrays, atomically; ``sync`` as in :func:`write_atomically`.
 
     Arrays with large items come first, so that all of them are aligned.
     """
@@ -114,7 +119,7 @@ def write_container(
     for content in contents:
         digest.update(content)
     head[_CHECKSUM] = digest.hexdigest().encode()
-    write_atomically(path, [memoryview(head), *contents])
+    write_atomically(path, [memoryview(head), *contents], sync=sync)
 
 
 def read_container(path: str | os.PathLike, kind: Kind) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

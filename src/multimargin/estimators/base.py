@@ -103,8 +103,12 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
             request.start_duals = self._scaled_duals(cap, encoded)
         if self.checkpoint is not None:
             of = identity(self, X, encoded, weight, request)
-            request.checkpoint = Checkpoint(self.checkpoint, self.checkpoint_every, of)
+            request.checkpoint = self._checkpoint_of(of)
         return request, X, y, sample_weight
+
+    def _checkpoint_of(self, identity: dict[str, str]) -> Checkpoint:
+        """The file of a fit."""
+        return Checkpoint(self.checkpoint, self.checkpoint_every, identity)
 
     def _observed_training(self, request, X, y, sample_weight) -> tuple[Any, bool]:
         """What came of a request, and whether an interrupt cut it short."""

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from multimargin.data.rows import canonical
+from multimargin.estimators.parameters import n_threads
 
 # Parameters without influence on what is trained; those that say when to stop may be changed to go on.
 _FREE = (
@@ -23,6 +24,10 @@ _FREE = (
     "probability",
     "decision_function_shape",
     "break_ties",
+    # Of a search, which has them in its own identity; a fit has one C.
+    "Cs",
+    "cv",
+    "scoring",
 )
 _CHUNK = 1 << 20
 _ROWS_OF_A_KERNEL = 6
@@ -30,22 +35,54 @@ _ROWS_OF_A_KERNEL = 6
 
 def identity(model: Any, X: Any, labels: np.ndarray, weight: np.ndarray, request: Any) -> dict[str, str]:
     """Parameters as they are written, data with a digest behind a ``#``."""
-    told = {
-        "X": _told(X),
-        "y": f"labels of {len(model.classes_)} classes #{_digest(labels, *_as_arrays(model.classes_))}",
-        "sample_weight": f"given #{_digest(weight)}" if np.any(weight != 1) else "None",
-        "the start (warm_start)": "zero" if request.start_duals is None else _told(request.start_duals),
-    }
-    for name, value in model.get_params(deep=False).items():
-        if name not in _FREE:
-            told[name] = _word(value)
+    told = _rows(X, labels, model.classes_, weight)
+    told["the start (warm_start)"] = "zero" if request.start_duals is None else _told(request.start_duals)
+    told |= {"C": _word(model.C)} | _parameters(model, request.seed)
     kernel = getattr(request, "kernel", None)
     if kernel is not None and kernel.name == "callable":  # of which the name says little
         few = X[:_ROWS_OF_A_KERNEL]
         told["kernel"] += f" #{_digest(kernel.block(few, few).astype(np.float32))}"
     told["n_jobs"] = str(request.n_threads)
-    told["random_state"] = str(request.seed)
     return told
+
+
+def identity_of_stored(model: Any, store: Any, request: Any) -> dict[str, str]:
+    """The same of a store of blocks, by the checksums in its manifest. One thread trains, whatever memory there is."""
+    layout = f"{'sparse' if store.layout.sparse else 'dense'} {store.layout.dtype.name}"
+    content = repr((store.layout, store.entries, store.class_weights.tolist())).encode()
+    digest = _digest(np.frombuffer(content, np.uint8), *_as_arrays(store.classes))
+    rows = f"{store.n_rows} x {store.n_features} {layout} of {len(store.classes)} classes"
+    told = {"X": f"{rows} in {len(store)} blocks #{digest}"} | _parameters(model, request.seed)
+    return {name: word for name, word in told.items() if name not in ("n_jobs", "memory_mb")}
+
+
+def identity_of_search(
+    model: Any, X: Any, labels: np.ndarray, weight: np.ndarray, folds: list[tuple[np.ndarray, np.ndarray]], values: Any
+) -> dict[str, str]:
+    """The same of a search for C. Limits are those of every fit, and have a say in the scores."""
+    classes, encoded = np.unique(labels, return_inverse=True)
+    rows_of_folds = _digest(*(np.asarray(rows) for fold in folds for rows in fold))
+    told = _rows(X, encoded, classes, weight) | {
+        "Cs": str(values.tolist()),
+        "cv": f"{len(folds)} folds #{rows_of_folds}",
+        "scoring": _word(model.scoring),
+        "max_iter": _word(model.max_iter),
+        "time_limit": _word(model.time_limit),
+    }
+    return told | _parameters(model, model._seed()) | {"n_jobs": str(n_threads(model.n_jobs))}
+
+
+def _rows(X: Any, labels: np.ndarray, classes: np.ndarray, weight: np.ndarray) -> dict[str, str]:
+    return {
+        "X": _told(X),
+        "y": f"labels of {len(classes)} classes #{_digest(labels, *_as_arrays(classes))}",
+        "sample_weight": f"given #{_digest(weight)}" if np.any(weight != 1) else "None",
+    }
+
+
+def _parameters(model: Any, seed: int) -> dict[str, str]:
+    told = {name: _word(value) for name, value in model.get_params(deep=False).items() if name not in _FREE}
+    return told | {"random_state": str(seed)}
 
 
 def _told(X: Any) -> str:

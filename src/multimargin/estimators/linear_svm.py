@@ -9,6 +9,7 @@ from sklearn.utils.metaestimators import available_if
 
 from multimargin.data.blocks import BlockStore
 from multimargin.estimators.base import MarginClassifier
+from multimargin.estimators.identity import identity_of_stored
 from multimargin.estimators.linear_machine import LinearMachine
 from multimargin.estimators.margins import CERTIFIED
 from multimargin.estimators.parameters import check_stored
@@ -16,8 +17,8 @@ from multimargin.linear.loop import Limits
 from multimargin.linear.many_classes import is_sparse
 from multimargin.linear.online import visit_once
 from multimargin.linear.scoring import padded_weights
+from multimargin.linear.stored_examples import StoredProblem
 from multimargin.linear.stored_training import StoredRequest, train_stored
-from multimargin.linear.streamed import StoredProblem
 from multimargin.linear.training import Request, Trained, streamed_solver
 
 
@@ -107,7 +108,7 @@ class LinearSVM(LinearMachine, MarginClassifier):
     checkpoint : path or None
         A file for the state of the training. If it is there, :meth:`fit` goes on from it, to the result that it would
         have had without a stop; other data or parameters are refused. It is removed when there is nothing left to do.
-        See docs/checkpoints.md.
+        ``fit(store)`` has its duals beside it, in a folder whose name ends with ``.duals``. See docs/checkpoints.md.
     checkpoint_every : float
         Seconds between two states that are written.
 
@@ -244,6 +245,9 @@ class LinearSVM(LinearMachine, MarginClassifier):
             seed=self._seed(),
             memory_mb=self.memory_mb,
         )
+        if self.checkpoint is not None:
+            of = identity_of_stored(self, X, request)
+            request.checkpoint = self._checkpoint_of(of)
         return request, X, None, None
 
     def _caps_of_classes(self, store: BlockStore) -> np.ndarray:

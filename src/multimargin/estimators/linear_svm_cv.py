@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from inspect import signature
 from numbers import Integral
@@ -15,10 +16,13 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
 
 from multimargin.estimators.callbacks import check_callbacks, with_callbacks
+from multimargin.estimators.identity import identity_of_search
+from multimargin.estimators.kept_search import KeptSearch, Search
 from multimargin.estimators.linear_svm import LinearSVM
 from multimargin.estimators.names import knows_other_names
 from multimargin.estimators.parameters import SMALLEST_C, check_number, n_threads
 from multimargin.estimators.threads import in_threads
+from multimargin.linear.checkpoint import Checkpoint, StateFile
 
 _FIRST_C, _LAST_C = 1e-3, 1e3  # of the default grid
 
@@ -40,10 +44,14 @@ class LinearSVMCV(LinearSVM):
         What is to be large, as in scikit-learn; None is accuracy.
     formulation, loss, solver, tol, stopping, max_iter, time_limit, fit_intercept, intercept_scaling, class_weight, \
 shrinking, cooling, probability, n_jobs, random_state, verbose, callbacks, decision_function_shape, break_ties, \
-solver_options
+solver_options, checkpoint_every
         As in :class:`LinearSVM`. ``max_iter`` and ``time_limit`` are those of every single fit, ``verbose``,
         ``callbacks`` and ``probability`` are for the last one, on all rows. ``n_jobs`` threads train the folds, then
         the model.
+    checkpoint : path or None
+        A file for the state of the search. If it is there, :meth:`fit` goes on from it: finished fits are not repeated,
+        and those under way, as well as the last one, have files of their own, whose names begin with this one. Limits
+        may not change meanwhile. See docs/checkpoints.md.
 
     Attributes
     ----------
@@ -72,8 +80,6 @@ solver_options
     """
 
     warm_start = False
-    checkpoint = None  # of all its fits there is none; LinearSVM has them
-    checkpoint_every = 600
 
     @knows_other_names
     def __init__(
@@ -102,6 +108,8 @@ solver_options
         decision_function_shape="ovr",
         break_ties=False,
         solver_options=None,
+        checkpoint=None,
+        checkpoint_every=600,
     ):
         self.Cs = Cs
         self.cv = cv
@@ -126,6 +134,8 @@ solver_options
         self.decision_function_shape = decision_function_shape
         self.break_ties = break_ties
         self.solver_options = solver_options
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
 
     @property
     def C(self) -> float:
@@ -178,26 +188,48 @@ solver_options
                 )
         threads = n_threads(self.n_jobs)
         of_fold |= {"n_jobs": max(1, threads // len(folds)), "verbose": 0, "probability": False}
-        stop = Event()
+        stop, search = Event(), self._search(rows, labels, sample_weight, folds, values)
 
-        def path(fold: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-            train, test = fold
+        def path(fold: int) -> None:
+            train, test = folds[fold]
             weight = None if weights is None else weights[train]
             weighting = {} if weights is None or not _accepts_weights(scorer) else {"sample_weight": weights[test]}
             learnt, held_out = ((rows[part], labels[part]) for part in (train, test))
             model = LinearSVM(**of_fold | {"warm_start": True, "callbacks": [lambda record: stop.is_set()]})
-            told = np.full((3, len(values)), np.nan)
-            for j, C in enumerate(values):
-                if not stop.is_set():
-                    model.set_params(C=C).fit(*learnt, weight)
-                    told[:, j] = scorer(model, *held_out, **weighting), model.worst_gap_, model.n_iter_
-            return told
+            for number in range(search.begin(fold, model, values, *learnt, weight), len(values)):
+                model.set_params(C=values[number], checkpoint=search.fit_file(fold, number)).fit(*learnt, weight)
+                if stop.is_set():
+                    return
+                score = scorer(model, *held_out, **weighting)
+                search.finish(fold, number, model, (score, model.worst_gap_, model.n_iter_))
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            results = np.array(in_threads(path, folds, threads, stop))
-        self._choose(values, results)
-        return self._requested(X, y, sample_weight)
+            try:
+                in_threads(path, list(range(len(folds))), threads, stop)
+            finally:
+                search.save()
+        self._choose(values, search.told)
+        request, *given = self._requested(X, y, sample_weight)
+        if isinstance(search, KeptSearch):
+            request.checkpoint.beside = search  # it is over when the last fit is
+        return request, *given
+
+    def _search(self, rows, labels, sample_weight, folds, values) -> Search:
+        """The search, from where its checkpoint has it."""
+        if self.checkpoint is None:
+            return Search(len(folds), len(values))
+        if not (self.random_state is None or isinstance(self.random_state, Integral)):
+            raise ValueError(
+                f"checkpoint needs fits that can come again: random_state must be an integer or None, not "
+                f"{self.random_state!r}"
+            )
+        of = identity_of_search(self, rows, labels, self._weights_of_rows(rows, sample_weight), folds, values)
+        return KeptSearch(len(folds), len(values), StateFile(self.checkpoint, self.checkpoint_every, of))
+
+    def _checkpoint_of(self, identity: dict[str, str]) -> Checkpoint:
+        """That of the last fit, beside that of the search."""
+        return Checkpoint(f"{os.fspath(self.checkpoint)}.refit", self.checkpoint_every, identity)
 
     def _choose(self, values: np.ndarray, results: np.ndarray) -> None:
         """The best C, by score, gap and epochs of every fold (first axis) and C (last)."""

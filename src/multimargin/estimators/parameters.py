@@ -299,10 +299,6 @@ def check_stored(model: Any, store: Any, y: Any, sample_weight: Any) -> None:
     for name in ("probability", "warm_start"):
         if getattr(model, name):
             raise ValueError(f"{name}=True needs X in memory, and {store.path} is a store of blocks: set it to False")
-    if model.checkpoint is not None:
-        raise ValueError(
-            f"checkpoint={model.checkpoint!r} is not done for a store of blocks, as {store.path} is; set it to None"
-        )
     if not store.class_weights.any():
         raise ValueError(f"{store.path}: weights must be positive somewhere: all are zero")
 

@@ -30,47 +30,53 @@ class CheckpointError(ValueError):
 CHECKPOINT = Kind("checkpoint", CheckpointError, _ANEW, "checkpoint names a file that training writes")
 
 
-class Checkpoint:
-    """Where a training keeps its state.
+class FilesBeside:
+    """Files that a state refers to. These are none."""
+
+    def make_last(self) -> None:
+        """A state is about to be written: what it refers to must not get lost before it does."""
+
+    def state_is_written(self) -> None:
+        """What only older states refer to may go."""
+
+    def state_is_removed(self) -> None:
+        """So may all of it."""
+
+
+class StateFile:
+    """A file for a state that somebody with the same data and parameters goes on from.
 
     Parameters
     ----------
     path : path
-        A file that is there already must be of the same training: it goes on from there.
+        A file that is there already must be of the same identity.
     every : float
-        Seconds between two states that are written; 0 is after every slice of the loop.
+        Seconds between two states that are written.
     identity : dict of str
         Everything that the result depends on, by the names that users know.
 
     Attributes
     ----------
-    training : Stateful
-        What the training keeps beside the loop and its machines; set by the training.
     state : dict of arrays or None
-        What it goes on from; None as soon as it does.
-    seconds : float
-        Of the training up to there.
+        What there is to go on from.
     goes_on : bool
         Whether there was a file.
+    beside : FilesBeside
 
     Raises
     ------
     CheckpointError
-        If the file is damaged, or of another training.
+        If the file is damaged, or of something else.
     """
-
-    training: Stateful
 
     def __init__(self, path: str | os.PathLike, every: float, identity: Mapping[str, str]):
         self.path, self.every, self.identity = checked_target(path), every, dict(identity)
         self.state: State | None = None
+        self.beside = FilesBeside()
         self.written = time.monotonic()
-        self.seconds = 0.0
         self.goes_on = self.path.exists()
         if self.goes_on:
             self.state = self._read()
-            with self.restoring():
-                self.seconds = float(number(self.state, "loop.seconds"))
 
     def _read(self) -> State:
         description, arrays = read_container(self.path, CHECKPOINT)
@@ -100,12 +106,65 @@ class Checkpoint:
         """Around all that reads the state: what does not hold together is the file's fault."""
         try:
             yield
+        except CheckpointError:
+            raise
         except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
             raise self._refused(f"its content does not hold together ({error})") from error
 
     def refused_later(self, error: ValueError) -> ValueError:
         """For what could not have come of a training that was let begin: if there is a file, it is the file's fault."""
         return self._refused(f"its numbers lead to others that are none ({error})") if self.goes_on else error
+
+    def due(self) -> bool:
+        """Whether it is time for the next one."""
+        return time.monotonic() - self.written >= self.every
+
+    def write(self, state: State) -> None:
+        """Replace the state. A disk that is full is no reason to lose a training: it is said, the last file stays."""
+        description = {
+            "format": FORMAT,
+            "format_version": VERSION,
+            "version": __version__,
+            "identity": self.identity,
+        }
+        try:
+            self.beside.make_last()
+            write_container(self.path, CHECKPOINT, description, state)
+            self.beside.state_is_written()
+        except (OSError, ValueError) as error:  # the latter if there are too many machines to describe
+            warnings.warn(
+                f"no checkpoint was written to {self.path} ({error}); training goes on", RuntimeWarning, stacklevel=3
+            )
+        self.written = time.monotonic()
+
+    def remove(self) -> None:
+        """There is nothing left to do."""
+        with suppress(FileNotFoundError):
+            self.path.unlink()
+        self.beside.state_is_removed()
+
+
+class Checkpoint(StateFile):
+    """Where a training keeps its state: that of the loop, and what else the training has.
+
+    ``every`` 0 is after every slice of the loop. ``state`` is None as soon as the loop goes on from it.
+
+    Attributes
+    ----------
+    training : Stateful
+        What the training keeps beside the loop and its machines; set by the training.
+    seconds : float
+        Of the training up to there.
+    """
+
+    training: Stateful
+
+    def __init__(self, path: str | os.PathLike, every: float, identity: Mapping[str, str]):
+        super().__init__(path, every, identity)
+        self.seconds = 0.0
+        if self.state is not None:
+            with self.restoring():
+                self.seconds = float(number(self.state, "loop.seconds"))
 
     def of_loop(self) -> State | None:
         """What the loop goes on from."""
@@ -115,31 +174,9 @@ class Checkpoint:
         """What the training goes on from."""
         return None if self.state is None else part(self.state, "training")
 
-    def due(self) -> bool:
-        """Whether it is time for the next one."""
-        return time.monotonic() - self.written >= self.every
-
     def save(self, loop: State) -> None:
-        """Write the state. A disk that is full is no reason to lose a training: it is said, and the last file stays."""
-        description = {
-            "format": FORMAT,
-            "format_version": VERSION,
-            "version": __version__,
-            "identity": self.identity,
-        }
-        arrays = prefixed("loop", loop) | prefixed("training", self.training.state())
-        try:
-            write_container(self.path, CHECKPOINT, description, arrays)
-        except (OSError, ValueError) as error:  # the latter if there are too many machines to describe
-            warnings.warn(
-                f"no checkpoint was written to {self.path} ({error}); training goes on", RuntimeWarning, stacklevel=2
-            )
-        self.written = time.monotonic()
-
-    def remove(self) -> None:
-        """The training is done."""
-        with suppress(FileNotFoundError):
-            self.path.unlink()
+        """Write the state."""
+        self.write(prefixed("loop", loop) | prefixed("training", self.training.state()))
 
 
 def _difference(name: str, was: Any, now: str | None) -> str:

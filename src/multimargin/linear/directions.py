@@ -129,6 +129,14 @@ def without_rows(U: np.ndarray) -> _core.Directions | None:
     return _core.Directions(U.shape[1], U.ravel(), np.empty(0)) if U.shape[1] else None
 
 
+def kept_directions(U: np.ndarray, n_weights: int) -> np.ndarray:
+    """Those of a training that goes on, as it has them in a row. Others than directions are a ValueError."""
+    U = U.astype(np.float64).reshape(n_weights, -1)
+    if not np.abs(U.T @ U - np.eye(U.shape[1])).max(initial=0.0) <= 1e-6:
+        raise ValueError("directions that are not orthonormal")
+    return U
+
+
 def _ratios(shares: np.ndarray, of_loss: np.ndarray) -> np.ndarray:
     """How stiff the metric is along directions with these shares of the squares and of the loss's curvature."""
     return np.maximum(np.minimum(np.minimum(shares, 1.0) / _SHARE, 1 + _OF_LOSS * of_loss), 1.0)

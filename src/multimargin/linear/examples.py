@@ -1,6 +1,7 @@
 """The examples of a machine: rows of X in memory with labels and caps, as the core visits them.
 
-Whoever keeps them elsewhere has the same members: on disk (streamed.py), shared out to ranks (distributed/rounds.py).
+Whoever keeps them elsewhere has the same members: on disk (stored_examples.py), shared out to ranks
+(distributed/rounds.py).
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import numpy as np
 from multimargin import _core
 from multimargin.data.csr import Csr
 from multimargin.linear.directions import held_back
-from multimargin.problems.formulations import Formulation
+from multimargin.linear.state import State, part, prefixed
+from multimargin.problems.formulations import Formulation, check_feasible
 from multimargin.problems.range import NEGLIGIBLE_NORM
 
 
@@ -94,6 +96,23 @@ class Examples:
     def cost_of_pass(self, blocks: list[_core.Block]) -> float:
         """In multiply-adds."""
         return sum(block.cost_of_pass for block in blocks)
+
+    def state_of(self, blocks: list[_core.Block]) -> State:
+        """What the blocks go on from."""
+        states = (prefixed(f"block{i}", block.state()) for i, block in enumerate(blocks))
+        return {name: values for state in states for name, values in state.items()}
+
+    def set_state_of(self, blocks: list[_core.Block], problem: Formulation, state: State) -> None:
+        """Go on from there."""
+        for i, block in enumerate(blocks):
+            block.set_state(part(state, f"block{i}"))
+            self.check_duals(block, problem)
+
+    def check_duals(self, block: _core.Block, problem: Formulation) -> None:
+        """Refuse duals of the examples that no certificate may be built on."""
+        value, lane, indptr = block.duals()
+        example = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+        check_feasible(problem, self.label, self.cap, example, lane, value)
 
     @property
     def matrix(self) -> Any:

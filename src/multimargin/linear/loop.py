@@ -172,6 +172,8 @@ def positions_left(n: int, checkpoint: Checkpoint | None) -> list[int]:
             raise ValueError("there are no such machines")
         if len({*alive, *finished}) != len(alive) + len(finished):
             raise ValueError("a machine is there twice")
+        if len(finished) == n:
+            raise ValueError("no machine is left to train")
     return [*alive, *(position for position in range(n) if position not in {*alive, *finished})]
 
 
@@ -342,7 +344,9 @@ class _Loop:
         """Take the machines as they are."""
         self._hurry()
         wait(self.jobs)
-        if self.checkpoint is not None and self.sound and all(job.exception() is None for job in self.jobs):
+        sound = self.sound and all(job.exception() is None for job in self.jobs)
+        left = bool(self.alive or self.unfinished)  # else the last state on disk, if there is one, leads here again
+        if self.checkpoint is not None and sound and left:
             for job in list(self.jobs):
                 self._receive(job)
             told = len(self.outcome.history)

@@ -136,7 +136,7 @@ class Machine:
     def __init__(
         self,
         problem: Formulation,
-        examples: Any,  # Examples, or StoredExamples of streamed.py
+        examples: Any,  # Examples, or StoredExamples
         algorithm: Algorithm,
         *,
         seed: int,
@@ -287,8 +287,7 @@ class Machine:
             state |= prefixed("method", self.algorithm.more_state())
         state["single_precision"] = np.array([weights.single_precision])
         state |= prefixed("weights", weights.state()) | prefixed("passes", self.passes.state())
-        for i, block in enumerate(self.blocks):
-            state |= prefixed(f"block{i}", block.state())
+        state |= self.examples.state_of(self.blocks)
         if self.certificate is not None:
             state |= prefixed("certificate", attributes(self.certificate, _CERTIFIED))
             state |= prefixed("certified", self.certificate.weights.state())
@@ -308,11 +307,7 @@ class Machine:
         if isinstance(self.algorithm, KeepsMore):
             self.algorithm.set_more_state(self, part(state, "method"))
         self.passes.set_state(part(state, "passes"))
-        for i, block in enumerate(self.blocks):
-            block.set_state(part(state, f"block{i}"))
-            value, lane, indptr = block.duals()
-            example = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-            check_feasible(self.problem, self.examples.label, self.examples.cap, example, lane, value)
+        self.examples.set_state_of(self.blocks, self.problem, state)
         if certified := part(state, "certificate"):
             self.certificate = Certificate(self.new_weights(single_precision=False), 0.0, 0.0, 0.0)
             set_attributes(self.certificate, _CERTIFIED, certified)

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from math import inf
 
+import numpy as np
+
 from multimargin import _core
+from multimargin.linear.state import State, attributes, part, prefixed, set_attributes
 
 _PATIENCE = 40  # stages in which the gap should halve
+_KEPT = ("stalled", "_objectives", "_gap_to_halve", "_since")  # in a checkpoint
 
 
 class Stages:
@@ -20,13 +24,13 @@ class Stages:
     def __init__(self) -> None:
         self.stalled = False  # whether kappa is steered
         self._acceleration = _core.Acceleration()
-        self._objectives = (0.0, 0.0)
+        self._objectives = np.zeros(2)  # primal, dual
         self._gap_to_halve = inf
         self._since = 0  # stages
 
     def saw(self, primal: float, dual: float) -> None:
         """Objectives of the last pass, estimated."""
-        self._objectives = (primal, dual)
+        self._objectives = np.array([primal, dual])
         gap = (primal - dual) / max(abs(primal), 1e-300)
         if 0 < gap <= 0.5 * self._gap_to_halve:
             self._gap_to_halve, self._since = gap, 0
@@ -37,3 +41,12 @@ class Stages:
         self.stalled = self.stalled or self._since > _PATIENCE
         unknown = (0.0, 0.0)  # by which kappa stays
         self._acceleration.end_stage(weights, *(self._objectives if self.stalled else unknown))
+
+    def state(self) -> State:
+        """All that the next stages depend on."""
+        return attributes(self, _KEPT) | prefixed("acceleration", self._acceleration.state())
+
+    def set_state(self, state: State) -> None:
+        """Go on from there."""
+        set_attributes(self, _KEPT, state)
+        self._acceleration.set_state(part(state, "acceleration"))

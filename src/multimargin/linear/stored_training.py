@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
@@ -13,12 +15,15 @@ import numpy as np
 
 from multimargin.data.atomic import naming
 from multimargin.data.blocks import BlockStore
+from multimargin.data.folder_lock import locked_folder
+from multimargin.linear.checkpoint import Checkpoint
 from multimargin.linear.directions import SAMPLE
+from multimargin.linear.dual_files import DualFiles, DualsNotKept
 from multimargin.linear.interrupts import interruptible
-from multimargin.linear.loop import Limits, Observer, Outcome, solve
-from multimargin.linear.machine import Machine, Settings
+from multimargin.linear.loop import Limits, Observer, Outcome, positions_left, solve
+from multimargin.linear.machine import Machine, NotFinite, Settings
 from multimargin.linear.solvers import SOLVERS
-from multimargin.linear.streamed import DualsNotKept, StoredExamples, StoredProblem
+from multimargin.linear.stored_examples import StoredExamples, StoredProblem
 from multimargin.linear.training import Interrupted, Trained, weights_of
 from multimargin.problems.formulations import Formulation, formulation
 
@@ -44,16 +49,17 @@ class StoredRequest:
     seed: int
     memory_mb: float | None
     observers: list[Observer] = field(default_factory=list)
-    checkpoint: None = None  # refused: the duals are in files already, but not the state of the tours
+    checkpoint: Checkpoint | None = None
 
 
 def train_stored(request: StoredRequest) -> Trained:
-    """Train on a store. The duals are beside it while that lasts, or in the folder for temporary files.
+    """Train on a store, from where its checkpoint has it.
 
-    A disk that gets full ends the training with the model as it was last certified.
+    The duals are beside the checkpoint; without one beside the store, or in the folder for temporary files. A disk that
+    gets full ends the training with the model as it was last certified.
     """
     started = time.perf_counter()  # the first pass over the store counts, too
-    store = request.stored.store
+    store, checkpoint = request.stored.store, request.checkpoint
     problem = formulation(request.formulation, request.loss, request.n_classes)
     algorithm = SOLVERS[request.solver].make(request.settings)
     lists = algorithm.lists and not problem.separable
@@ -65,21 +71,23 @@ def train_stored(request: StoredRequest) -> Trained:
         W, (primal, dual, worst_gap) = results[0]
         return Trained(W, problem.lanes, None, primal, dual, worst_gap, outcome)
 
-    beside = _folder_beside(store)
-    with naming(Path(beside or tempfile.gettempdir()) / _DUALS):
-        temporary = tempfile.TemporaryDirectory(prefix=_DUALS, dir=beside)
-    with temporary as scratch:
+    with _files_of_duals(store, checkpoint) as files:
         accelerated = request.solver == "accelerated_sdm"
         with interruptible():
-            examples = StoredExamples(
-                request.stored, problem, Path(scratch), read_ahead=read_ahead, accelerated=accelerated
-            )
+            examples = StoredExamples(request.stored, problem, files, read_ahead=read_ahead, accelerated=accelerated)
+            if checkpoint is not None:
+                started -= checkpoint.seconds
+                checkpoint.training = examples
+                if (state := checkpoint.of_training()) is not None:
+                    with checkpoint.restoring():
+                        examples.set_state(state)
             machine = Machine(problem, examples, algorithm, seed=request.seed)
         try:
             with interruptible():
                 algorithm.start(machine, warm=False)
                 collect = lambda position, machine: results.append(weights_of(machine))  # noqa: E731
-                solve([machine], collect, request.limits, 1, request.observers, outcome, started)
+                left = [machine for _ in positions_left(1, checkpoint)]
+                solve(left, collect, request.limits, 1, request.observers, outcome, started, checkpoint)
         except DualsNotKept as stopped:
             if machine.certificate is None:
                 raise stopped.error from None
@@ -90,9 +98,36 @@ def train_stored(request: StoredRequest) -> Trained:
             if not results:
                 raise
             raise Interrupted(trained()) from interrupt
+        except NotFinite as error:
+            raise error if checkpoint is None else checkpoint.refused_later(error) from None
         finally:
             machine.blocks.close()
     return trained()
+
+
+@contextmanager
+def _files_of_duals(store: BlockStore, checkpoint: Checkpoint | None) -> Iterator[DualFiles]:
+    """Where the duals are while training lasts; with a checkpoint as long as that is there, beside it."""
+    if checkpoint is None:
+        beside = _folder_beside(store)
+        with naming(Path(beside or tempfile.gettempdir()) / _DUALS):
+            temporary = tempfile.TemporaryDirectory(prefix=_DUALS, dir=beside)
+        with temporary as scratch:
+            yield DualFiles(Path(scratch), len(store))
+        return
+    folder = checkpoint.path.with_name(f"{checkpoint.path.name}.duals")
+    with ExitStack() as held:
+        with naming(folder):
+            held.enter_context(locked_folder(folder))
+        files = DualFiles(folder, len(store))
+        if not checkpoint.goes_on:
+            files.begin()
+        checkpoint.beside = files
+        try:
+            yield files
+        finally:
+            if not checkpoint.path.exists():
+                files.state_is_removed()
 
 
 def _folder_beside(store: BlockStore) -> str | None:
@@ -109,11 +144,13 @@ def _fits(request: StoredRequest, problem: Formulation, lists: bool) -> bool:
     shape = f"{request.stored.n_weights} x {problem.lanes}"
     accelerated = request.solver == "accelerated_sdm"
     copies = 6 if accelerated else 4  # W, its sum, its mean, the certified one; Z, the last W
-    weights = 8 * numbers * (copies + (8 * numbers <= _TWO_MODELS))
+    # A state that is read is there beside what it takes the place of, and once more on its way there.
+    times = 1 if request.checkpoint is None else 3
+    weights = 8 * numbers * (times * copies + (8 * numbers <= _TWO_MODELS))
     # It is gone before there are weights.
     sample = 8 * SAMPLE * request.stored.n_weights if accelerated and request.stored.sampled else 0
     beside, what = max((weights, f"the weights ({shape}) take"), (sample, "a sample of the rows takes"))
-    of_row = _ROW + (_LIST if lists else 20 * lanes)
+    of_row = times * (_ROW + (_LIST if lists else 20 * lanes))
     packed = store.layout.compressed
     block = max(
         of_row * entry.rows + (store.unpacked_bytes(number) if packed else 0)

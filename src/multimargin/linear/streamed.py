@@ -11,180 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from multimargin import _core
-from multimargin.data.atomic import failed_write
-from multimargin.data.blocks import BlockStore
-from multimargin.data.rows import as_rows, has_features
 from multimargin.data.thread_pool import ThreadPool
-from multimargin.linear.directions import (
-    SAMPLE,
-    fill_sample,
-    held_by_sample,
-    intercept_direction,
-    leading,
-    share_of_sample,
-    without_rows,
-    worth_sampling,
-)
-from multimargin.linear.examples import Examples
 from multimargin.linear.stages import Stages
+from multimargin.linear.state import State, attributes, check_counts, index, part, prefixed, set_attributes
 from multimargin.problems.formulations import Formulation
-from multimargin.problems.range import SMALLEST_C, check_reach
+
+if TYPE_CHECKING:
+    from multimargin.linear.stored_examples import StoredExamples
 
 _ONE_PASS = 1e-9  # epochs: the core ends a call after the pass that exceeds them
-
-
-class Weighed(NamedTuple):
-    """The rows of a block: numbers of classes, squared norms, C_i."""
-
-    X: Any
-    rows: _core.Rows
-    norm: np.ndarray
-    y: np.ndarray
-    cap: np.ndarray
-
-    def examples(self, problem: Formulation) -> Examples:
-        """Those of them that a machine learns from."""
-        return Examples.of(
-            problem, self.X, self.rows, self.norm, self.y, self.cap, np.arange(len(self.y), dtype=np.int64)
-        )
-
-
-@dataclass
-class StoredProblem:
-    """A store as a problem: what its rows and classes weigh."""
-
-    store: BlockStore
-    intercept: float  # 0: none
-    class_caps: np.ndarray  # C times the weight of every class
-
-    @property
-    def n_weights(self) -> int:
-        return self.store.n_features + (self.intercept != 0)
-
-    @property
-    def sampled(self) -> bool:
-        """Whether a sample of the rows says along which directions accelerated weights are held back."""
-        store = self.store
-        nonzeros = sum(entry.nonzeros or entry.rows * store.n_features for entry in store.entries)
-        return worth_sampling(self.n_weights, nonzeros)
-
-    def examples(self, problem: Formulation, block: int) -> Examples:
-        """The examples of a block, read from disk."""
-        return self.weighed(block).examples(problem)
-
-    def weighed(self, block: int) -> Weighed:
-        """All rows of a block, read from disk, with what they weigh."""
-        X, y, weight = self.store.load(block)
-        rows = as_rows(X, self.intercept, only_scored=True)  # columns were checked when the block was first read
-        norm = rows.squared_norms()
-        if not np.isfinite(norm).all():
-            file, row = self.store.path / self.store.entries[block].file, int(np.isfinite(norm).argmin())
-            raise ValueError(f"{file}: the squared norm of row {row} overflows: scale the features down")
-        with np.errstate(over="ignore"):
-            cap = self.class_caps[y] if weight is None else self.class_caps[y] * weight
-        if not np.isfinite(cap).all():
-            file, row = self.store.path / self.store.entries[block].file, int(np.isfinite(cap).argmin())
-            raise ValueError(f"{file}: C times the weights must be finite, in row {row}: lower C or the weights")
-        return Weighed(X, rows, norm, y, np.where(cap < SMALLEST_C, 0.0, cap))
-
-
-class _Reach:
-    """What float64 must have room for (problems/range.py), found block by block."""
-
-    def __init__(self) -> None:
-        self.total = self.highest = self.largest = 0.0
-        self.has_features = False
-
-    def add(self, rows: Weighed) -> None:
-        with np.errstate(over="ignore"):
-            self.total += float(rows.cap.sum())
-        self.highest = max(self.highest, float(rows.cap.max(initial=0.0)))
-        self.largest = max(self.largest, float(rows.norm.max(initial=0.0)))
-        self.has_features = self.has_features or self.largest > 0 or has_features(rows.X)
-
-    def check(self) -> None:
-        if self.has_features:
-            check_reach(self.total, self.highest, self.largest)
-
-
-class StoredExamples:
-    """What a machine knows of its examples when they are on disk; found in one pass over them."""
-
-    # A certificate is two passes over the disk, but without one an interrupt would leave nothing.
-    first_certificate = 4.0
-    strength = Examples.strength
-    hands_out_duals = False  # they are on disk
-    estimates_gaps_high = Examples.estimates_gaps_high
-
-    def __init__(
-        self, stored: StoredProblem, problem: Formulation, scratch: Path, *, read_ahead: bool, accelerated: bool
-    ):
-        self.stored, self.scratch, self.read_ahead = stored, scratch, read_ahead
-        self.n_weights = stored.n_weights
-        self.n, self.constant, self._cost = 0, 0.0, 0.0
-        curvature, caps, norms, smallest, largest = 0.0, 0.0, 0.0, np.inf, 0.0
-        reach = _Reach()
-        sample, sampled = np.zeros((SAMPLE if accelerated and stored.sampled else 0, self.n_weights)), 0
-        with np.errstate(over="ignore", invalid="ignore"):  # reach.check() finds it
-            for block in range(len(stored.store)):
-                weighed = stored.weighed(block)
-                reach.add(weighed)
-                here = weighed.examples(problem)
-                if len(sample):
-                    share = share_of_sample(block, len(stored.store))
-                    sampled += fill_sample(sample[share], weighed.X, stored.intercept)
-                self.n += here.n
-                self.constant += here.constant
-                if here.n:
-                    smallest, largest = min(smallest, here.norm_range[0]), max(largest, here.norm_range[1])
-                    curvature += here.n * here.mean_curvature
-                    caps += float(here.cap.sum())
-                    norms += float(here.norm.sum())
-                    per_row = stored.store.entries[block].nonzeros / here.rows.n_rows or here.rows.n_features
-                    self._cost += here.n * problem.lanes * per_row
-        reach.check()
-        self.norm_range = (smallest, largest)
-        n = max(self.n, 1)
-        directions, squares = intercept_direction(stored.n_weights, stored.intercept), np.array([stored.intercept]) ** 2
-        if sampled:
-            U, squares = leading(sample)
-            directions, squares = without_rows(U), squares / sampled
-        self.directions, left = held_by_sample(directions, squares, caps, curvature, norms / n, problem.n_parts)
-        self.mean_curvature = left / n
-
-    def schedule(self, problem: Formulation, lists: bool, seed: int) -> tuple[DiskBlocks, Tours]:
-        """The blocks of a machine, and the passes over them."""
-        blocks = DiskBlocks(self, problem, lists, seed)
-        return blocks, Tours(blocks)
-
-    def candidate(self, passes: Tours, out: _core.Weights) -> bool:
-        """Write the mean of W over the last tour into ``out``, if there was one."""
-        return passes.mean(out)
-
-    def complete(self, weights: _core.Weights) -> None:
-        """As of examples in memory: these are all."""
-
-    def total(self, sums: np.ndarray) -> None:
-        """As of examples in memory: these are all."""
-
-    def cost_of_pass(self, blocks: DiskBlocks) -> float:
-        """In multiply-adds."""
-        return self._cost
-
-
-class DualsNotKept(Exception):
-    """A block's duals cannot be written, as the disk is full, say; the error says why."""
-
-    def __init__(self, error: OSError):
-        super().__init__(str(error))
-        self.error = error
+_MOST_TOURS = 1 << 62
+# Of the tours, in a checkpoint.
+_SCHEDULE = ("_on_tour", "_full", "_next_full", "_shrunk_effort", "_violation", "_visited", "_loss", "_dual")
 
 
 class Loaded:
@@ -234,11 +77,7 @@ class DiskBlocks:
     def put_back(self) -> None:
         """End the turn of a block: its duals go to disk."""
         if self.loaded is not None:
-            value, lane, indptr = self.loaded.block.duals()
-            try:
-                np.savez(self._duals(self.loaded.number), value=value, lane=lane, indptr=indptr)
-            except OSError as error:
-                raise DualsNotKept(failed_write(error, self.examples.scratch)) from error
+            self.examples.files.keep(self.loaded.number, self.loaded.block)
             self.loaded = None
 
     def close(self) -> None:
@@ -253,18 +92,44 @@ class DiskBlocks:
             self._ahead = (following[0], self._reader.submit(self._load, following[0]))
         return loaded
 
-    def _load(self, number: int) -> Loaded:
+    def _load(self, number: int, state: State | None = None) -> Loaded:
+        """A block with its duals on disk, or as it was within its turn."""
         examples = self.examples.stored.examples(self.problem, number)
         seed = int(np.random.SeedSequence([self.seed, self._tours, number]).generate_state(1)[0])
         block = examples.block(self.problem, self.lists, seed)
-        duals = self._duals(number)
-        if duals.exists():
-            with np.load(duals) as kept:
-                block.set_duals(kept["value"], kept["lane"], kept["indptr"])
+        check = lambda block: examples.check_duals(block, self.problem)  # noqa: E731
+        if state is None:
+            self.examples.files.give(number, block, check)
+        else:
+            block.set_state(state)
+            check(block)
         return Loaded(number, block)
 
-    def _duals(self, number: int) -> Path:
-        return self.examples.scratch / f"duals-{number:06d}.npz"
+    def state(self) -> State:
+        """Which duals are on disk, what is left of the tour, and the block that has its turn."""
+        state = {"tour": np.array(self._tour, dtype=np.int64)} | attributes(self, ("_tours", "_last"))
+        state |= prefixed("files", self.examples.files.state())
+        if self.loaded is not None:
+            state |= {"number": np.array([self.loaded.number])} | prefixed("block", self.loaded.block.state())
+            if self.loaded.passes is not None:
+                state |= prefixed("passes", self.loaded.passes.state())
+        return state
+
+    def set_state(self, state: State) -> None:
+        """Go on from there."""
+        tour, n = state["tour"], len(self)
+        loaded = [index(state, "number", n)] if "number" in state else []
+        left = [*tour.tolist(), *loaded]
+        if tour.dtype != np.int64 or len({*left}) != len(left) or not all(0 <= block < n for block in left):
+            raise ValueError("blocks of a tour that are not there, or twice")
+        self._tour, self._tours = tour.tolist(), index(state, "_tours", _MOST_TOURS)
+        set_attributes(self, ("_last",), state)
+        self.examples.files.set_state(part(state, "files"))
+        for block in loaded:
+            self.loaded = self._load(block, part(state, "block"))
+            if passes := part(state, "passes"):
+                self.loaded.passes = _core.Passes([self.loaded.block])
+                self.loaded.passes.set_state(passes)
 
 
 class Tour(NamedTuple):
@@ -289,6 +154,31 @@ class Tours:
         self._loss = self._dual = 0.0  # terms of the objectives, as the full passes saw them
         self._sum: np.ndarray | None = None  # of W after the turns of this tour
         self._mean: np.ndarray | None = None  # of the last tour
+
+    def state(self) -> State:
+        """All that the next turns depend on, but for the blocks and W."""
+        means = {"sum": self._sum, "mean": self._mean}
+        state = attributes(self, _SCHEDULE) | prefixed("stages", self._stages.state())
+        return state | {name: W.reshape(-1).copy() for name, W in means.items() if W is not None}
+
+    def set_state(self, state: State) -> None:
+        """Go on from there."""
+        set_attributes(self, _SCHEDULE, state)
+        check_counts(self, ("_shrunk_effort", "_violation", "_visited"))
+        self._visited = index(state, "_visited", self.blocks.examples.n + 1)
+        if not np.isfinite([self._loss, self._dual]).all():
+            raise ValueError("objectives that are no numbers")
+        self._stages.set_state(part(state, "stages"))
+        self._sum, self._mean = (self._weights_in(state, name) for name in ("sum", "mean"))
+
+    def _weights_in(self, state: State, name: str) -> np.ndarray | None:
+        if name not in state:
+            return None
+        W, n, lanes = state[name], self.blocks.examples.n_weights, self.blocks.problem.lanes
+        shape = _core.Weights(1, lanes, W.dtype == np.float32).array.shape[1]
+        if W.dtype not in (np.float32, np.float64) or W.size != n * shape or not np.isfinite(W).all():
+            raise ValueError(f"{name!r} must be {n} x {shape} finite weights")
+        return W.reshape(n, shape).copy()
 
     def mean(self, out: _core.Weights) -> bool:
         """Write the mean of W over the last tour; False before there was one."""

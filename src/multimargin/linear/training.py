@@ -14,7 +14,7 @@ import numpy as np
 from multimargin import _core
 from multimargin.data.csr import Csr
 from multimargin.linear.checkpoint import Checkpoint
-from multimargin.linear.directions import leading_directions
+from multimargin.linear.directions import kept_directions, leading_directions
 from multimargin.linear.examples import Examples
 from multimargin.linear.interrupts import interruptible
 from multimargin.linear.loop import Limits, Observer, Outcome, positions_left, solve
@@ -171,6 +171,18 @@ def train(request: Request) -> Trained:
     return results.trained(outcome)
 
 
+def check_start(request: Request) -> None:
+    """Refuse duals to start from that no certificate may be built on."""
+    for task in tasks(request):
+        duals = request.start_duals[task.row][:, task.columns].tocoo()
+        _check_feasible(request, task, duals.coords[0], duals.coords[1], duals.data)
+
+
+def _check_feasible(request: Request, task: Task, example: np.ndarray, lane: np.ndarray, value: np.ndarray) -> None:
+    cap = request.cap[task.row] * task.problem.cap_scale
+    check_feasible(task.problem, task.problem.lane_labels(task.y), cap, example, lane, value)
+
+
 class _Results:
     """What came of the machines of a request, by position."""
 
@@ -221,9 +233,7 @@ class _Results:
 
     def set_state(self, state: State) -> None:
         if (U := state.get("U")) is not None:
-            self.U = U.astype(np.float64).reshape(self.request.rows.n_weights, -1)
-            if not np.abs(self.U.T @ self.U - np.eye(self.U.shape[1])).max(initial=0.0) <= 1e-6:
-                raise ValueError("directions that are not orthonormal")
+            self.U = kept_directions(U, self.request.rows.n_weights)
         for one in unstacked(part(state, "results")):
             position, row, lane, value = index(one, "position", len(self.plan)), one["row"], one["lane"], one["value"]
             columns = self.plan[position].columns
@@ -244,8 +254,7 @@ class _Results:
         example = np.minimum(np.searchsorted(task.row, row), len(task.row) - 1)
         if not np.array_equal(task.row[example], row):
             raise ValueError("duals of rows that another machine learns from")
-        cap = self.request.cap[task.row] * task.problem.cap_scale
-        check_feasible(task.problem, task.problem.lane_labels(task.y), cap, example, lane, value)
+        _check_feasible(self.request, task, example, lane, value)
 
     def trained(self, outcome: Outcome) -> Trained:
         """The model that they make together."""

@@ -1,0 +1,142 @@
+"""A search for C, fold by fold, and the file from which it goes on.
+
+The file holds what the finished fits told and, of every fold, the duals that its next fit starts from. A fit that is
+under way has a file of its own (linear/checkpoint.py), named after this one. Such files may be ahead of the search's:
+they are of the fits that will come again, as a fit depends on data, parameters and the fit before it only.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from multimargin.data.csr import Csr
+from multimargin.data.rows import check_csr
+from multimargin.linear.checkpoint import FilesBeside, StateFile
+from multimargin.linear.interrupts import deferred_interrupt
+from multimargin.linear.state import State, part, prefixed
+from multimargin.linear.training import check_start
+
+_DUALS = ("data", "indices", "indptr")
+
+
+class Search:
+    """What the fits of all folds told.
+
+    Attributes
+    ----------
+    told : ndarray of shape (n_folds, 3, n_values)
+        Score, gap and epochs for every C; NaN where there was no fit yet.
+    """
+
+    def __init__(self, n_folds: int, n_values: int):
+        self.told = np.full((n_folds, 3, n_values), np.nan)
+
+    def begin(self, fold: int, model: Any, values: np.ndarray, X: Any, y: np.ndarray, weight: np.ndarray | None) -> int:
+        """The number of the first C that there was no fit for; the model has the duals to start from."""
+        return 0
+
+    def fit_file(self, fold: int, number: int) -> Path | None:
+        """The checkpoint of a fit."""
+        return None
+
+    def finish(self, fold: int, number: int, model: Any, told: tuple[float, float, int]) -> None:
+        """A fit has come to its end."""
+        self.told[fold, :, number] = told
+
+    def save(self) -> None:
+        """The search has come to its end, or is stopped."""
+
+
+class KeptSearch(Search, FilesBeside):
+    """A search that goes on from its file."""
+
+    def __init__(self, n_folds: int, n_values: int, file: StateFile):
+        super().__init__(n_folds, n_values)
+        self.file = file
+        self._finished = np.zeros(n_folds, np.int64)  # values of C,
+        self._starts: dict[int, State] = {}  # and the duals of the last of them
+        self._saved = True
+        self._lock = Lock()
+        if file.state is not None:
+            with file.restoring():
+                self._set_state(file.state)
+
+    def begin(self, fold: int, model: Any, values: np.ndarray, X: Any, y: np.ndarray, weight: np.ndarray | None) -> int:
+        first = int(self._finished[fold])
+        if 0 < first < len(values):
+            model.set_params(C=values[first - 1])
+            with self.file.restoring():
+                _set_start(model, self._starts[fold], X, y, np.ones(len(y)) if weight is None else weight)
+        return first
+
+    def fit_file(self, fold: int, number: int) -> Path:
+        return self.file.path.with_name(f"{self.file.path.name}.fold{fold}.C{number}")
+
+    def finish(self, fold: int, number: int, model: Any, told: tuple[float, float, int]) -> None:
+        with deferred_interrupt(), self._lock:
+            super().finish(fold, number, model, told)
+            self._starts[fold] = {name: getattr(model.dual_coef_, name) for name in _DUALS}
+            self._finished[fold], self._saved = number + 1, False
+            _remove(self.fit_file(fold, number))  # which is there if a limit ended the fit
+            if self.file.due():
+                self._write()
+
+    def save(self) -> None:
+        with deferred_interrupt(), self._lock:
+            if not self._saved:
+                self._write()
+
+    def state_is_removed(self) -> None:
+        """That of the last fit: there is nothing left to do."""
+        self.file.remove()
+        folds, _, values = self.told.shape
+        for fold in range(folds):
+            for number in range(values):
+                _remove(self.fit_file(fold, number))
+
+    def _write(self) -> None:
+        state = {"finished": self._finished.copy(), "told": self.told.ravel()}
+        for fold, duals in self._starts.items():
+            if self._finished[fold] < self.told.shape[2]:
+                state |= prefixed(f"fold{fold}", duals)
+        self.file.write(state)
+        self._saved = True
+
+    def _set_state(self, state: State) -> None:
+        finished, told = state["finished"], state["told"]
+        folds, _, values = self.told.shape
+        if finished.dtype != np.int64 or finished.shape != (folds,) or finished.min() < 0 or finished.max() > values:
+            raise ValueError(f"there are no such fits: {folds} folds have {values} each")
+        if told.dtype != np.float64 or told.size != self.told.size:
+            raise ValueError("every fit must have a score, a gap and epochs")
+        told = told.reshape(self.told.shape)
+        for fold, count in enumerate(finished.tolist()):
+            gaps_and_epochs = told[fold, 1:, :count]
+            if not (np.isfinite(gaps_and_epochs) & (gaps_and_epochs >= 0)).all():
+                raise ValueError("gaps and epochs must be finite and not negative")
+            if 0 < count < values:
+                self._starts[fold] = part(state, f"fold{fold}")
+        self.told, self._finished = told.copy(), finished.copy()
+
+
+def _set_start(model: Any, duals: State, X: Any, y: np.ndarray, weight: np.ndarray) -> None:
+    """Let a model be as if it had just been fitted, for the next fit to start from its duals."""
+    model.classes_, encoded = model._encoded(y)
+    found = Csr(*(duals[name] for name in _DUALS), (len(y), model._n_lanes()))
+    check_csr(found)
+    model.dual_coef_ = found.to_scipy()
+    model._dual_caps, model._dual_labels = model._caps(encoded, weight), encoded
+    model._dual_problem = (model.formulation, model.loss, found.shape)
+    request = model._request(X, encoded, model._dual_caps, weight)
+    request.start_duals = model.dual_coef_
+    check_start(request)
+
+
+def _remove(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        path.unlink()
