@@ -31,7 +31,8 @@ from typing import NamedTuple
 import numpy as np
 
 from multimargin import _core
-from multimargin.distributed.collective import Collective
+from multimargin.distributed.collective import Collective, Tree
+from multimargin.distributed.occupied_rows import OccupiedRows
 from multimargin.linear.directions import (
     SAMPLE,
     fill_sample,
@@ -89,6 +90,7 @@ class SharedExamples:
             directions, squares = self._directions()
         self.directions, left = held_by_sample(directions, squares, caps, curvature, norms / n, problem.n_parts)
         self.mean_curvature = left / n
+        self._rows = OccupiedRows(collective, self._own_rows()) if isinstance(collective, Tree) else None
         self.strength = _STRENGTH * sqrt(collective.size) / sqrt(sqrt(max(self.mean_curvature, 1.0)))
 
     def _directions(self) -> tuple[_core.Directions | None, np.ndarray]:
@@ -112,6 +114,16 @@ class SharedExamples:
         own = fill_sample(sample[share], self.own.X, self.own.rows.intercept)
         return collective.allreduce(sample), int(collective.allreduce(np.array([float(own)]))[0])
 
+    def _own_rows(self) -> np.ndarray:
+        """Rows of W that the own examples can move."""
+        own, X = np.ones(self.n_weights, dtype=bool), self.own.X
+        if hasattr(X, "indptr"):
+            own[: X.shape[1]] = False
+            own[X.indices] = True
+        if self.directions is not None:  # by what all rows have in common
+            own |= self.directions.U.reshape(self.n_weights, -1).any(axis=1)
+        return own
+
     def of_all(self, own: tuple[float, ...]) -> np.ndarray:
         """A row of numbers from every rank."""
         rows = np.zeros((self.collective.size, len(own)))
@@ -120,7 +132,11 @@ class SharedExamples:
 
     def complete(self, weights: _core.Weights) -> None:
         """V of the own examples <- V of all."""
-        self.total(weights.array)
+        self.sum_weights(weights.array)
+
+    def sum_weights(self, array: np.ndarray) -> None:
+        """W, or a change of it, by the own examples <- by those of all ranks."""
+        (self.collective if self._rows is None else self._rows).allreduce(array)
 
     def total(self, sums: np.ndarray) -> None:
         """Sums over the own examples <- sums over those of all ranks."""
@@ -209,7 +225,7 @@ class Rounds:
         array = weights.array
         array -= before
         array /= array.dtype.type(self._sigma)
-        self.examples.collective.allreduce(array)
+        self.examples.sum_weights(array)
         array += before
         self._keep_mean(weights)
         of_all = self.examples.of_all(told)
