@@ -80,8 +80,8 @@ def rows_sent(X, ranks: int, sample) -> int:
 
 
 def shared_sample(X):
-    """Rows that ranks tell each other; None where there are none, as distributed/rounds.py decides it."""
-    from multimargin.distributed.rounds import LARGEST_SAMPLE
+    """Rows that ranks tell each other; None where there are none, as distributed/shared_examples.py decides it."""
+    from multimargin.distributed.shared_examples import LARGEST_SAMPLE
     from multimargin.linear.directions import SAMPLE, fill_sample, worth_sampling
 
     n_weights = X.shape[1] + 1
@@ -147,8 +147,8 @@ def measure(arguments) -> None:
     print(f"{arguments.data}: {shape}, to {arguments.tol:g}")
     print(f"one process to 1e-3: {local.n_iter_} epochs, objective {known:.6g}, gap {local.dual_gap_:.2g}")
     print(
-        "processes  rounds  epochs  gap       above local  MB a round  predicted  fit s  of it rounds s  predicted s"
-        "  of it network"
+        "processes  rounds  epochs  gap       above local  MB a round  predicted  fit s  of it rounds s  passes s"
+        "  sums s  predicted s  of it network"
     )
     nonzeros, cores = X.nnz if sp.issparse(X) else X.size, len(os.sched_getaffinity(0))
     for processes in arguments.processes:
@@ -164,7 +164,8 @@ def measure(arguments) -> None:
         print(
             f"{processes:9d}  {rounds:6d}  {epochs:6.1f}  {model.dual_gap_:.2e}  {above:10.3%}"
             f"  {model.bytes_sent_ / rounds / 1e6:10.3f}  {predicted / 1e6:9.3f}"
-            f"  {seconds:5.1f}  {model.history_['seconds'][-1]:14.2f}  {compute + network:11.2f}  {network:13.2f}",
+            f"  {seconds:5.1f}  {model.history_['seconds'][-1]:14.2f}  {model.seconds_of_passes_:8.2f}"
+            f"  {model.seconds_of_sums_:6.2f}  {compute + network:11.2f}  {network:13.2f}",
             flush=True,
         )
 

@@ -40,13 +40,13 @@ class OccupiedRows:
         if tree.parent is not None:
             tree.send(tree.parent, below)
         self._anywhere = _rows(tree.broadcast(below), len(own))
+        self.count = _count(self._anywhere, len(own))  # that all hear of
 
     def allreduce(self, array: np.ndarray) -> np.ndarray:
         """As that of the tree, of an array with one of these rows a row."""
         tree = self._tree
         for child, rows in zip(tree.children, self._of_children, strict=True):
-            count = len(array) if isinstance(rows, slice) else len(rows)
-            theirs = np.empty_like(array, shape=(count, *array.shape[1:]))
+            theirs = np.empty_like(array, shape=(_count(rows, len(array)), *array.shape[1:]))
             tree.receive(child, theirs)
             array[rows] += theirs
         if tree.parent is not None:
@@ -60,3 +60,7 @@ class OccupiedRows:
 def _rows(bits: np.ndarray, count: int) -> _Rows:
     rows = np.flatnonzero(np.unpackbits(bits, count=count))
     return rows if len(rows) <= WORTH * count else slice(None)
+
+
+def _count(rows: _Rows, all_rows: int) -> int:
+    return all_rows if isinstance(rows, slice) else len(rows)
