@@ -49,27 +49,48 @@ def replicated(name: str, copies: int, rows: int | None):
 
 def predicted_bytes(X, lanes: int, ranks: int, rounds: int, certificates: int) -> float:
     """Of a training, sent by all ranks. In a round W in float32 and a line of four numbers a rank go up and down the
-    tree; for a certificate W in float64; once, the sample that shows the directions, which then go down."""
+    tree; for a certificate W in float64; once, which rows of W somebody has, in bits, and the sample that shows the
+    directions, which then go down."""
+    edges, n_weights, sample = ranks - 1, X.shape[1] + 1, shared_sample(X)
+    of_directions = of_sample = 0
+    if sample is not None:
+        from multimargin.linear.directions import leading
+
+        of_sample, of_directions = sample.nbytes, 8 * (n_weights + 1) * leading(sample)[0].shape[1]
+    once = edges * (2 * (of_sample + -(-n_weights // 8)) + of_directions)
+    of_round, of_certificate = 4 * -(-lanes // 8) * 8, 8 * -(-lanes // 4) * 4  # of a row of W
+    of_weights = rows_sent(X, ranks, sample) * (rounds * of_round + certificates * of_certificate)
+    return once + of_weights + 2 * edges * rounds * 8 * 4 * ranks
+
+
+def rows_sent(X, ranks: int, sample) -> int:
+    """Rows of W, over all connections, both ways (distributed/occupied_rows.py). Rank r has rows r, r + ranks, ..."""
+    from multimargin.distributed.occupied_rows import WORTH
+
     n_weights = X.shape[1] + 1
-    of_round = 4 * n_weights * -(-lanes // 8) * 8 + 8 * 4 * ranks
-    of_certificate = 8 * n_weights * -(-lanes // 4) * 4
-    sample, directions = sample_bytes(X)
-    return (ranks - 1) * (2 * (rounds * of_round + certificates * of_certificate + sample) + directions)
+    has = np.ones((ranks, n_weights), dtype=bool)
+    if sp.issparse(X):
+        for rank in range(ranks):
+            has[rank, :-1] = False if sample is None else sample[:, :-1].any(axis=0)
+            has[rank, X[rank::ranks].indices] = True
+    for rank in range(ranks - 1, 0, -1):
+        has[(rank - 1) // 2] |= has[rank]
+    sent = [n_weights if count > WORTH * n_weights else int(count) for count in has.sum(axis=1)]
+    return sum(sent[1:]) + (ranks - 1) * sent[0]
 
 
-def sample_bytes(X) -> tuple[int, int]:
-    """Of the sample of rows that ranks tell each other, and of the directions that it shows; 0 where there is none, as
-    distributed/rounds.py decides it."""
-    from multimargin.distributed.rounds import LARGEST_SAMPLE
-    from multimargin.linear.directions import SAMPLE, fill_sample, leading, worth_sampling
+def shared_sample(X):
+    """Rows that ranks tell each other; None where there are none, as distributed/shared_examples.py decides it."""
+    from multimargin.distributed.shared_examples import LARGEST_SAMPLE
+    from multimargin.linear.directions import SAMPLE, fill_sample, worth_sampling
 
     n_weights = X.shape[1] + 1
-    size = 8 * SAMPLE * n_weights
-    if size > LARGEST_SAMPLE or not worth_sampling(n_weights, X.nnz if sp.issparse(X) else X.size):
-        return 0, 0
+    nonzeros = X.nnz if sp.issparse(X) else X.size
+    if 8 * SAMPLE * n_weights > LARGEST_SAMPLE or not worth_sampling(n_weights, nonzeros):
+        return None
     sample = np.zeros((SAMPLE, n_weights))
     fill_sample(sample, X, 1.0)
-    return size, 8 * (n_weights + 1) * leading(sample)[0].shape[1]
+    return sample
 
 
 def run(X, y, processes: int, arguments, kill_after: float | None = None):
@@ -126,8 +147,8 @@ def measure(arguments) -> None:
     print(f"{arguments.data}: {shape}, to {arguments.tol:g}")
     print(f"one process to 1e-3: {local.n_iter_} epochs, objective {known:.6g}, gap {local.dual_gap_:.2g}")
     print(
-        "processes  rounds  epochs  gap       above local  MB a round  predicted  fit s  of it rounds s  predicted s"
-        "  of it network"
+        "processes  rounds  epochs  gap       above local  MB a round  predicted  fit s  of it rounds s  passes s"
+        "  sums s  predicted s  of it network"
     )
     nonzeros, cores = X.nnz if sp.issparse(X) else X.size, len(os.sched_getaffinity(0))
     for processes in arguments.processes:
@@ -143,7 +164,8 @@ def measure(arguments) -> None:
         print(
             f"{processes:9d}  {rounds:6d}  {epochs:6.1f}  {model.dual_gap_:.2e}  {above:10.3%}"
             f"  {model.bytes_sent_ / rounds / 1e6:10.3f}  {predicted / 1e6:9.3f}"
-            f"  {seconds:5.1f}  {model.history_['seconds'][-1]:14.2f}  {compute + network:11.2f}  {network:13.2f}",
+            f"  {seconds:5.1f}  {model.history_['seconds'][-1]:14.2f}  {model.seconds_of_passes_:8.2f}"
+            f"  {model.seconds_of_sums_:6.2f}  {compute + network:11.2f}  {network:13.2f}",
             flush=True,
         )
 

@@ -88,21 +88,96 @@ def test_text_is_past_memory_when_its_rows_may_be(tmp_path, suffix, memory_mb, p
     assert is_past_memory(args) is past
 
 
-def test_what_is_trained_in_memory_all_the_same_is_said(run, tmp_path):
+def iris_tables(label=lambda y: y):
+    """The same table in all formats, with a column that is to be dropped."""
     pandas = pytest.importorskip("pandas")
     X, y = load_iris(return_X_y=True)
-    frame = pandas.DataFrame(X, columns=list("abcd")).assign(kind=y)
+    order = np.random.default_rng(0).integers(0, 150, 3000)
+    X = X[order] * [1, 10, 100, 1000] * (1 + 0.01 * np.random.default_rng(1).standard_normal((3000, 4)))
+    frame = pandas.DataFrame(X, columns=list("dabc")).assign(kind=label(y[order]), key="k")
     frame.to_csv("t.csv", index=False)
     frame.to_csv("t.tsv.gz", index=False, sep="\t")
     frame.to_parquet("t.parquet")
+    return frame
+
+
+WANTED_OF_TABLES = ("--label", "kind", "--drop", "key", "--tol", "0.01", "--C", "0.1", "--json")
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv.gz", "t.parquet"])
+@pytest.mark.parametrize("label", [lambda y: y, lambda y: np.array(["01", "1", "two"])[y]], ids=["numbers", "names"])
+def test_tables_of_numbers_are_trained_from_blocks_too(run, name, label, tmp_path):
+    frame = iris_tables(label)
+    past = run("train", name, "a.model", *WANTED_OF_TABLES, "--memory-mb", "0.1")
+    assert past.code == 0 and "is trained from blocks on disk" in past.err, past.err
+    within = run("train", name, "b.model", *WANTED_OF_TABLES)
+    assert past.json["classes"] == within.json["classes"] and past.json["gap"] <= 0.01
+    assert past.json["primal_objective"] == pytest.approx(within.json["primal_objective"], rel=0.02)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.model", "b.model", "t.csv", "t.parquet", "t.tsv.gz"]
+    one, other = load("a.model"), load("b.model")
+    for step in ("mean_", "scale_"):
+        scales = [getattr(each[0].named_transformers_["numeric"][-1], step) for each in (one, other)]
+        np.testing.assert_allclose(*scales, rtol=1e-12)
+    assert np.mean(one.predict(frame) == other.predict(frame)) > 0.98
+    assert run("predict", name, "a.model", "out.txt", "--label", "kind", "--json").json["accuracy"] > 0.9
+
+
+def test_what_is_missing_in_a_table_to_predict_is_the_mean(run):
+    frame = iris_tables()
+    run("train", "t.csv", "a.model", *WANTED_OF_TABLES, "--memory-mb", "0.1")
+    model, cut, mean = load("a.model"), frame.copy(), frame.copy()
+    cut.loc[7, "a"], mean.loc[7, "a"] = np.nan, frame["a"].mean()
+    np.testing.assert_allclose(model.decision_function(cut), model.decision_function(mean), rtol=1e-12)
+
+
+def test_a_table_that_was_changed_is_scaled_anew(run, tmp_path):
+    """What a killed training left of it is not used, nor is it with other columns."""
+    frame = iris_tables()
+    script = KILLED.replace("_State.add = counted", "_State.add = counted; left = 1")
+    words = [sys.executable, "-c", script, "training", "train", "t.csv", "a.model", *WANTED_OF_TABLES, "--memory-mb"]
+    killed = subprocess.run([*words, "0.1"], cwd=tmp_path, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert len(list(tmp_path.glob(".multimargin-*"))) == 1
+    found = run("train", "t.csv", "a.model", *WANTED_OF_TABLES, "--drop", "a", "--memory-mb", "0.1")
+    assert found.code == 0 and found.json["features"] == 3 and "were left by" not in found.err
+    assert not list(tmp_path.glob(".multimargin-*"))
+    assert load("a.model").decision_function(frame).shape == (3000, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "words"),
+    [
+        (lambda frame: frame.assign(color="red"), (), "column 'color' holds more than numbers"),
+        (lambda frame: frame.assign(odd=frame["a"] > 30), (), "column 'odd' holds more than numbers"),
+        (
+            lambda frame: frame.assign(a=frame["a"].where(frame.index != 2990)),
+            (),
+            "row 2991: column 'a' holds no number",
+        ),
+        (lambda frame: frame, ("--holdout", "0.5"), "--holdout needs all rows there"),
+        (lambda frame: frame, ("--categorical", "a"), "features of text and categories are made there"),
+        (lambda frame: frame, ("--formulation", "dag"), "blocks are for other formulations"),
+    ],
+)
+def test_other_tables_are_trained_in_memory_and_that_is_said(run, change, options, words):
+    change(iris_tables()).to_csv("other.csv", index=False)
+    found = run("train", "other.csv", "m", *WANTED_OF_TABLES, *options, "--memory-mb", "0.1")
+    notes = [line for line in found.err.splitlines() if "which is more than --memory-mb 0.1" in line]
+    assert found.code == 0 and len(notes) == 1 and words in notes[0], found.err
+
+
+def test_blocks_of_a_table_are_not_kept(run):
+    iris_tables()
+    found = run("train", "t.csv", "m", *WANTED_OF_TABLES, "--blocks", "kept")
+    assert found.code == 2 and "leave out --blocks" in found.err
+
+
+def test_what_is_trained_in_memory_all_the_same_is_said(run, tmp_path):
+    X, y = load_iris(return_X_y=True)
     np.savez_compressed("t.npz", X=np.tile(X, (20, 1)), y=np.tile(y, 20))  # a small file
     write_svmlight("t.txt", X, y)
     wanted = ("--tol", "0.05", "--C", "0.01")
-    table, blocks = ("--label", "kind"), "DATA.blocks --label kind, and train on DATA.blocks"
     for name, options, words in [
-        ("t.csv", table, f"multimargin convert t.csv {blocks}"),
-        ("t.tsv.gz", table, f"multimargin convert t.tsv.gz {blocks}"),
-        ("t.parquet", table, f"multimargin convert t.parquet {blocks}"),
         ("t.npz", (), "multimargin.data.write_blocks"),
         ("t.txt", ("--kernel", "rbf"), "kernel machines"),
     ]:

@@ -87,6 +87,8 @@ def test_sparse_blocks_missing_classes_and_an_empty_block(client):
     weights = [delayed(np.full(len(piece), 0.1)) for _, piece in pieces]
     model = LinearSVM(tol=TOL).fit(rows, labels, sample_weight=weights)
     assert model.n_ranks_ == 2 and model.bytes_sent_ > 0
+    assert model.seconds_of_passes_ > 0 and model.seconds_of_sums_ > 0 and model.local_epochs_ in (1, 2)
+    assert not {"bytes_sent_", "local_epochs_", "seconds_of_sums_"} & vars(model.to_local()).keys()
     bounds(model, multimargin.LinearSVM(C=0.1, tol=1e-4).fit(X, y))
     np.testing.assert_array_equal(model.predict(rows).compute(), model.to_local().predict(X))
 

@@ -14,13 +14,13 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from multimargin import LinearSVM
-from multimargin.distributed import fitting
+from multimargin.distributed import fitting, occupied_rows, shared_examples
 from multimargin.distributed import rank as rank_module
 from multimargin.distributed import rounds as rounds_of_ranks
 from multimargin.distributed.collective import Alone, Listener, PeerLost, connect, why_unreachable
 from multimargin.distributed.fitting import fit_shared
 from multimargin.distributed.rank import Job, Part, Rank
-from multimargin.distributed.rounds import SharedExamples
+from multimargin.distributed.shared_examples import SharedExamples
 from multimargin.linear.directions import SAMPLE, leading
 from multimargin.linear.machine import SCALES, Settings
 from multimargin.linear.solvers import SOLVERS
@@ -235,8 +235,72 @@ def test_the_last_reply_says_what_all_have_sent():
     X, y = digits(200)
     ranks = shared(X, y, [0, 90, 200], job())
     (first, _), (second, _) = trained(ranks)
-    assert first.bytes_sent == second.bytes_sent >= 2 * first.weights.nbytes
-    assert sum(rank.collective.bytes_sent for rank in ranks) == first.bytes_sent + 2 * (8 + 8)  # the count itself
+    assert first.effort == second.effort
+    sent = first.effort.bytes_sent
+    assert sent >= 2 * first.weights.nbytes
+    assert sum(rank.collective.bytes_sent for rank in ranks) == sent + 2 * (8 + 3 * 8)  # the telling itself
+    assert first.effort.seconds_of_passes > 0 and first.effort.seconds_of_sums > 0
+    assert first.effort.local_epochs in (1, 2)
+
+
+def topics(ranks, *, rows=60, features=300):
+    """Sparse rows of which every rank's have features of their own, and a few that all share; the last are nobody's."""
+    rng = np.random.default_rng(0)
+    parts = []
+    for rank in range(ranks):
+        X = np.zeros((rows, (ranks + 1) * features))
+        own = rng.permutation(12 * rows).reshape(rows, 12) % features + rank * features
+        np.put_along_axis(X, own, rng.random((rows, 12)), axis=1)
+        X[:, 7] = rng.random(rows)
+        parts.append(Part(sp.csr_array(X), rng.integers(0, 4, rows), None))
+    return parts
+
+
+@pytest.mark.parametrize(("ranks", "solver"), [(2, "accelerated_sdm"), (5, "accelerated_sdm"), (3, "sdm")])
+def test_rows_of_features_that_nobody_has_are_not_sent(monkeypatch, ranks, solver):
+    monkeypatch.setattr(rounds_of_ranks, "COST_OF_A_NUMBER", 1e9)  # two passes a round, whatever is sent
+
+    def rounds():
+        this = job(n_classes=4, solver=solver, tol=0.05)
+        return trained([Rank(this, {i: part}) for i, part in enumerate(topics(ranks))])
+
+    sparse = rounds()
+    monkeypatch.setattr(occupied_rows, "WORTH", 0.0)
+    dense = rounds()
+    for (reply, count), (whole, whole_count) in zip(sparse, dense, strict=True):
+        np.testing.assert_array_equal(reply.weights, whole.weights)
+        assert (reply.objectives, count) == (whole.objectives, whole_count)
+    # Down the tree go ``ranks`` of ``ranks + 1`` parts of W, up the tree those of a rank and of the ranks below it.
+    below = {2: [1], 3: [1, 1], 5: [3, 1, 1, 1]}[ranks]
+    share = (sum(below) + ranks * len(below)) / (2 * len(below) * (ranks + 1))
+    assert sparse[0][0].effort.bytes_sent == pytest.approx(share * dense[0][0].effort.bytes_sent, rel=0.05)
+
+
+@pytest.mark.parametrize(("worth", "local_epochs"), [(0.9, 1), (0.0, 2)])
+def test_a_second_local_pass_is_for_sums_that_cost_more(monkeypatch, worth, local_epochs):
+    """What counts are the numbers that are sent, not those of features that no row has."""
+    X, y = digits(1797)
+    wide = sp.csr_array(sp.hstack([X, sp.csr_array((len(y), 6400))]))
+    monkeypatch.setattr(occupied_rows, "WORTH", worth)
+    ranks = shared(wide, y, [0, 900, 1797], job())
+
+    def work(number, collective):
+        ranks[number].join(collective)
+        return ranks[number].machine.passes.local_epochs
+
+    assert together(2, work) == [local_epochs] * 2
+
+
+def test_directions_that_all_rows_share_are_sent_by_all():
+    """They move rows of W whose features a rank does not have."""
+    X, y = digits()
+    parts = [Part(sp.csr_array(np.where(np.arange(64) % 2 == i, X, 0)), y, None) for i in range(2)]
+    ranks = [Rank(job(), {i: part}) for i, part in enumerate(parts)]
+    replies = trained(ranks)
+    whole = LinearSVM(tol=1e-4).fit(sp.vstack([part.X for part in parts]), np.tile(y, 2))
+    np.testing.assert_array_equal(replies[0][0].weights, replies[1][0].weights)
+    assert replies[0][0].converged
+    assert replies[0][0].objectives[0] <= whole.primal_objective_ * 1.0101
 
 
 def test_the_same_bits_again():
@@ -273,7 +337,7 @@ def test_ranks_share_a_sample_of_all_rows(monkeypatch, solver):
     """Its rows are from all over a rank's; without acceleration nobody needs it."""
     X, y = digits(600)
     samples = []
-    monkeypatch.setattr(rounds_of_ranks, "leading", lambda sample: samples.append(sample) or leading(sample))
+    monkeypatch.setattr(shared_examples, "leading", lambda sample: samples.append(sample) or leading(sample))
     ranks = shared(X, y, [0, 300, 320, 600], job(solver=solver))
     together(3, lambda number, collective: ranks[number].join(collective))
     if solver == "sdm":

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
@@ -100,11 +101,31 @@ def test_two_classes_and_every_layout(tmp_path):
         np.testing.assert_array_equal(model.predict(stored), model.predict(X[two]))
 
 
+def test_scores_of_one_block_are_in_memory_at_a_time(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((4000, 5)), np.arange(4000) % 200
+    stored = write_blocks(tmp_path / "many", [(X, y)], block_mb=0.02)
+    model = LinearSVM("one_vs_rest", "squared_hinge", tol=0.9).fit(X, y)
+    peaks = []
+    for ask in (lambda: model.top_classes(stored, 3), lambda: model.decision_function(stored)):
+        ask()  # what is loaded with the first call does not count
+        tracemalloc.start()
+        ask()
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    scores = 8 * 4000 * 200
+    assert peaks[0] < 0.4 * scores and peaks[1] < 1.4 * scores, peaks
+
+
 def test_scores_stream(store):
     model = LinearSVM(tol=TOL).fit(store)
     np.testing.assert_array_equal(model.predict(store), model.predict(IRIS))
     np.testing.assert_allclose(model.decision_function(store), model.decision_function(IRIS))
     assert model.score(store) == model.score(IRIS, NAMES) > 0.9
+    for given, wanted in zip(model.top_classes(store, 2), model.top_classes(IRIS, 2), strict=True):
+        np.testing.assert_array_equal(given, wanted)
+    with pytest.raises(ValueError, match="n must be"):
+        model.top_classes(store, 4)
     with pytest.raises(ValueError, match="takes no y"):
         model.score(store, NAMES)
     with pytest.raises(ValueError, match="features"):

@@ -48,9 +48,8 @@ def read_training_data(args: Any, terminal: Any, *, plain: bool = False) -> Data
             raise UsageError(f"{path}: which column holds the labels? Say --label COL; the file has {there}")
         if args.ngrams[0] > args.ngrams[1]:
             raise UsageError(f"--ngrams {args.ngrams[0]} {args.ngrams[1]}: MIN is above MAX")
-        wanted = Wanted(*(tuple(getattr(args, name)) for name in ("text", "numeric", "categorical", "drop")))
-        X, y, columns = read_training_table(path, args.label, wanted, kind)
-        _note_fractions(y, args.label, path, terminal)
+        X, y, columns = read_training_table(path, args.label, wanted_of(args), kind)
+        note_fractions(y, args.label, path, terminal)
         return Dataset(path, X, y, columns)
     _check_no_columns(args, ("label", "text", "numeric", "categorical", "drop"), path, kind)
     zero_based = None
@@ -68,7 +67,12 @@ def read_training_data(args: Any, terminal: Any, *, plain: bool = False) -> Data
     return Dataset(path, X, y, zero_based=zero_based)
 
 
-def _note_fractions(y: np.ndarray, label: str, path: str, terminal: Any) -> None:
+def wanted_of(args: Any) -> Wanted:
+    """What the options say about columns."""
+    return Wanted(*(tuple(getattr(args, name)) for name in ("text", "numeric", "categorical", "drop")))
+
+
+def note_fractions(y: np.ndarray, label: str, path: str, terminal: Any) -> None:
     """Labels of a table are names; but those that are decimals may be meant as numbers."""
     import numpy as np
 

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import json
 import os
-import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,12 +22,22 @@ _PACKED = 5.0  # times more, if it is compressed
 _BLOCK_SHARE = 24  # a block is this part of the memory at most, so that text can be parsed beside some of them
 _SMALLEST_BLOCK = 1 / 256  # MB
 _STORE = "data.blocks"
+_TABLES = ("csv", "tsv", "parquet")
 _ZERO_BASED = {"auto": "auto", "yes": True, "no": False}
+# What needs the rows in memory, by the names of the options.
+_IN_MEMORY = {
+    "holdout": "--holdout",
+    "valid": "--valid",
+    "folds": "-v",
+    "find_C": "-C",
+    "probability": "--probability",
+    "kernel": "--kernel",
+}
 
 
 def is_past_memory(args: argparse.Namespace) -> bool:
     """Whether DATA is to be trained from blocks: it is a store, blocks are asked for, or it is text that may exceed the
-    memory. Features of a table are made in memory."""
+    memory. Of a table its columns decide: :func:`table_past_memory`."""
     if args.data.startswith("@") or not os.path.exists(args.data):
         return False
     if os.path.isdir(args.data):
@@ -42,7 +51,39 @@ def is_past_memory(args: argparse.Namespace) -> bool:
     return format_of(args.data, args.format) == "svmlight" and _bytes_of_text(args.data) > memory_mb(args) * 2**20
 
 
-def note_in_memory(args: argparse.Namespace, terminal: Terminal) -> None:
+def table_past_memory(args: argparse.Namespace, model: Any, terminal: Terminal) -> tuple[Any, str]:
+    """A table that is to be trained from blocks, as it may exceed the memory: it is read once here. Else None and, of
+    one that may, why it is trained in memory."""
+    from multimargin.commands.datasets import format_of, note_fractions, wanted_of
+    from multimargin.data.tables import TableError, suffix_of
+    from multimargin.linear.solvers import STREAMING
+    from multimargin.problems.formulations import PAIRWISE
+
+    if args.data.startswith("@") or not os.path.isfile(args.data) or args.label is None:
+        return None, ""
+    kind = format_of(args.data, args.format)
+    if kind not in _TABLES or _bytes_in_memory(args.data, kind) <= memory_mb(args) * 2**20:
+        return None, ""
+    if needing := _needing_memory(args):
+        return None, f"{needing[0]} needs all rows there"
+    if args.text or args.categorical:
+        return None, "features of text and categories are made there"
+    if model.formulation in PAIRWISE or model.solver not in STREAMING or model.stopping != "gap":
+        return None, "blocks are for other formulations, solvers or stoppings"
+    if suffix_of(args.data) != f".{kind}":
+        return None, f"its name does not end with .{kind}"
+    from multimargin.commands.streamed_table import learn_table
+
+    terminal.status(f"reading {args.data}", now=True)
+    try:
+        table = learn_table(args.data, args.label, wanted_of(args), memory_mb(args))
+    except TableError as error:
+        return None, str(error).removeprefix(f"{args.data}: ")
+    note_fractions(table.labels, args.label, args.data, terminal)
+    return table, ""
+
+
+def note_in_memory(args: argparse.Namespace, terminal: Terminal, why_table: str = "") -> None:
     """Say so where DATA may exceed the memory and is trained there all the same."""
     from multimargin.commands.datasets import format_of
 
@@ -60,11 +101,7 @@ def note_in_memory(args: argparse.Namespace, terminal: Terminal) -> None:
             "on those"
         )
     else:
-        label = "COL" if args.label is None else shlex.quote(args.label)
-        why = (
-            "features of a table are made there; if all columns are numbers that need no scaling: multimargin convert "
-            f"{shlex.quote(args.data)} DATA.blocks --label {label}, and train on DATA.blocks"
-        )
+        why = f"{why_table or 'which column holds the labels?'}; tables of numbers, with none missing, are not"
     bound = "half of the memory" if args.memory_mb is None else f"--memory-mb {memory:g}"
     much = f"may take {needed:.3g} MB, which is more than {bound}"
     terminal.note(f"{args.data}: {much}, and is trained in memory: {why}")
@@ -102,9 +139,15 @@ def memory_mb(args: argparse.Namespace) -> float:
 
 
 def write_store(
-    args: argparse.Namespace, path: str, terminal: Terminal, *, block_mb: float, compress: bool = False
+    args: argparse.Namespace,
+    path: str,
+    terminal: Terminal,
+    *,
+    block_mb: float,
+    compress: bool = False,
+    table: Any = None,
 ) -> Any:
-    """DATA as a store of blocks."""
+    """DATA as a store of blocks; a table as it was learnt."""
     from multimargin.data.blocks import write_blocks
 
     data = getattr(args, "data", None) or args.model
@@ -114,14 +157,18 @@ def write_store(
     options = {"n_features": getattr(args, "n_features", None), "label": args.label}
     options["zero_based"] = _ZERO_BASED[getattr(args, "zero_based", "auto")]
     try:
-        return write_blocks(path, data, block_mb=block_mb, compress=compress, **options)
+        source = data if table is None else table.chunks()
+        return write_blocks(path, source, block_mb=block_mb, compress=compress, **options)
     except ValueError as error:
         raise CommandError(str(error)) from None
 
 
-def train_on_blocks(args: argparse.Namespace, model: Any, terminal: Terminal, terminated: Sequence[int]) -> int:
-    """Write the blocks, unless they are there, train on them, and write the model."""
-    _refuse(args)
+def train_on_blocks(
+    args: argparse.Namespace, model: Any, terminal: Terminal, terminated: Sequence[int], table: Any = None
+) -> int:
+    """Write the blocks, unless they are there, train on them, and write the model. A table: as it was learnt."""
+    if table is None:
+        _refuse(args)
     from multimargin.commands.train import has_checkpoint
     from multimargin.data.atomic import naming
     from multimargin.data.blocks import BlocksError, open_blocks
@@ -145,10 +192,12 @@ def train_on_blocks(args: argparse.Namespace, model: Any, terminal: Terminal, te
                         folder = reused_folder(target.parent, args.data, source, left, lambda: has_checkpoint(args))
                         path = str(held.enter_context(folder) / _STORE)
                 terminal.note(f"{args.data}: is trained from blocks on disk, within {memory:.0f} MB ({path})")
-                store = _left_before(path, terminal) or write_store(args, path, terminal, block_mb=block_mb)
+                store = _left_before(path, terminal) or write_store(
+                    args, path, terminal, block_mb=block_mb, table=table
+                )
         except (BlocksError, FileNotFoundError) as error:
             raise CommandError(str(error)) from None
-        return _train(args, model, store, memory, terminal, terminated)
+        return _train(args, model, store, memory, terminal, terminated, table)
 
 
 def _source(args: argparse.Namespace, block_mb: float) -> bytes:
@@ -157,7 +206,8 @@ def _source(args: argparse.Namespace, block_mb: float) -> bytes:
 
     found = os.stat(args.data)
     data = [os.path.realpath(args.data), found.st_size, found.st_mtime_ns]
-    return json.dumps([__version__, data, block_mb, args.n_features, args.zero_based, args.label]).encode()
+    columns = [args.label, args.numeric, args.drop]
+    return json.dumps([__version__, data, block_mb, args.n_features, args.zero_based, columns]).encode()
 
 
 def _left_before(path: str, terminal: Terminal) -> Any:
@@ -197,22 +247,31 @@ def _refuse(args: argparse.Namespace) -> None:
 
     if is_table(args.data):
         raise UsageError(
-            f"{args.data}: features of a table are made in memory: leave out --blocks. If all columns are numbers that "
-            "need no scaling: multimargin convert TABLE DATA.blocks --label COL, and train on DATA.blocks"
+            f"{args.data}: blocks of a table are not kept, as the model has to know how its columns were scaled: leave "
+            "out --blocks. If all columns are numbers that need no scaling: multimargin convert TABLE DATA.blocks "
+            "--label COL, and train on DATA.blocks"
         )
-    for option in ("holdout", "valid", "folds", "find_C", "probability", "kernel"):
-        if getattr(args, option):
-            name = {"folds": "-v", "find_C": "-C"}.get(option, f"--{option}")
-            raise UsageError(
-                f"{name} needs DATA in memory, and {args.data} is trained from blocks on disk; raise --memory-mb, or "
-                f"leave out {name}"
-            )
+    for name in _needing_memory(args):
+        raise UsageError(
+            f"{name} needs DATA in memory, and {args.data} is trained from blocks on disk; raise --memory-mb, or "
+            f"leave out {name}"
+        )
+
+
+def _needing_memory(args: argparse.Namespace) -> list[str]:
+    return [name for option, name in _IN_MEMORY.items() if getattr(args, option)]
 
 
 def _train(
-    args: argparse.Namespace, model: Any, store: Any, memory: float, terminal: Terminal, terminated: Sequence[int]
+    args: argparse.Namespace,
+    model: Any,
+    store: Any,
+    memory: float,
+    terminal: Terminal,
+    terminated: Sequence[int],
+    table: Any,
 ) -> int:
-    from multimargin.commands.fitting import Fit, fit
+    from multimargin.commands.fitting import Features, Fit, fit
     from multimargin.commands.machines import set_weights
     from multimargin.commands.model_files import save_or_rescue
     from multimargin.commands.train import as_options, note_going_on, tell, to_go_on
@@ -239,7 +298,8 @@ def _train(
     if store.zero_based or _is_svmlight(args):  # else the rows of a store may have come from anywhere
         model.first_index_ = 0 if store.zero_based else 1
     terminal.status(f"writing {args.model}", now=True)
-    save_or_rescue(lambda path: save(model, path), args.model)
+    features = Features(None if table is None else table.transformer)
+    save_or_rescue(lambda path: save(features.with_machine(model), path), args.model)
     score = float(model.score(store))
     shape = (store.n_rows, store.n_features)
     tell(args, terminal, model, shape, trained.seconds, score, store.n_rows, "the training rows")

@@ -89,14 +89,17 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         check_output(args.checkpoint, apart_from=(args.data, args.valid or "", args.model or ""))
 
     from multimargin.commands.machines import machine, set_weights
-    from multimargin.commands.past_memory import is_past_memory, note_in_memory, train_on_blocks
+    from multimargin.commands.past_memory import is_past_memory, note_in_memory, table_past_memory, train_on_blocks
 
     past_memory = is_past_memory(args)
     plain = not past_memory and _needs_no_scikit_learn(args)
     model = machine(args, plain=plain)  # wrong parameters are refused before anything is read
     if past_memory:
         return _terminable_training(args, terminal, lambda came: train_on_blocks(args, model, terminal, came))
-    note_in_memory(args, terminal)
+    table, why_table = table_past_memory(args, model, terminal)
+    if table is not None:
+        return _terminable_training(args, terminal, lambda came: train_on_blocks(args, model, terminal, came, table))
+    note_in_memory(args, terminal, why_table)
     from multimargin.commands.datasets import read_training_data
 
     data = read_training_data(args, terminal, plain=plain)

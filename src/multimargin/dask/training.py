@@ -12,7 +12,7 @@ from distributed import Client, Future
 
 from multimargin.dask import worker
 from multimargin.dask.group import Group, WorkersLost
-from multimargin.distributed.rank import Job, Reply
+from multimargin.distributed.rank import Effort, Job, Reply
 from multimargin.linear.interrupts import interruptible
 from multimargin.linear.loop import Limits, Observer, Outcome, solve
 from multimargin.linear.machine import PassRecord
@@ -44,8 +44,8 @@ class ClusterTrained(Trained):
     """With what it took."""
 
     n_ranks: int = 0
-    bytes_sent: int = 0
     losses: int = 0
+    effort: Effort | None = None
 
 
 class ClusterMachine:
@@ -143,7 +143,7 @@ def _solved(group: Group, request: ClusterRequest) -> ClusterTrained:
         assert reply is not None and reply.objectives is not None and reply.weights is not None
         primal, dual, _ = reply.objectives
         whole = (reply.weights, lanes, None, primal, dual, reply.worst_gap, outcome)
-        return ClusterTrained(*whole, len(group.addresses), reply.bytes_sent, group.losses)
+        return ClusterTrained(*whole, len(group.addresses), group.losses, reply.effort)
 
     try:
         with interruptible():

@@ -9,8 +9,8 @@ import numpy as np
 from multimargin.data.tables import Columns
 
 
-def transformer(columns: Columns, *, ngrams: tuple[int, int] = (1, 1), min_df: int = 1) -> Any:
-    """What makes features of a frame; not fitted."""
+def transformer(columns: Columns, *, ngrams: tuple[int, int] = (1, 1), min_df: int = 1, missing: str = "median") -> Any:
+    """What makes features of a frame; not fitted. Numbers that are missing become the median, or the mean."""
     from sklearn.compose import ColumnTransformer
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.impute import SimpleImputer
@@ -22,7 +22,7 @@ def transformer(columns: Columns, *, ngrams: tuple[int, int] = (1, 1), min_df: i
         for i, name in enumerate(columns.text)
     ]
     if columns.numeric:
-        scaled = Pipeline([("impute", SimpleImputer(strategy="median")), ("scale", StandardScaler())])
+        scaled = Pipeline([("impute", SimpleImputer(strategy=missing)), ("scale", StandardScaler())])
         parts.append(("numeric", scaled, list(columns.numeric)))
     if columns.categorical:
         parts.append(("categorical", OneHotEncoder(handle_unknown="ignore"), list(columns.categorical)))

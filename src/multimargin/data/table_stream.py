@@ -9,8 +9,10 @@ import numpy as np
 
 from multimargin.data.tables import (
     TableError,
+    Wanted,
     check_there,
     import_pandas,
+    is_numeric,
     numbers_in,
     suffix_of,
     table_errors,
@@ -34,18 +36,23 @@ class Piece(NamedTuple):
     features: Features
 
 
-def stream_table(path, label: str, n_rows: int, features: Features | None = None) -> Iterator[Piece]:
+def stream_table(
+    path, label: str, n_rows: int, features: Features | None = None, wanted: Wanted | None = None
+) -> Iterator[Piece]:
     """So many rows at a time.
 
     All columns but the label are features; they must hold numbers. Those of another table that comes before this one
-    decide the order, so that a feature is the same column of X in all of them.
+    decide the order, so that a feature is the same column of X in all of them. With ``wanted`` some are left out, and
+    the others are such as :func:`~multimargin.data.tables.read_training_table` takes for numbers, or are refused.
     """
     done = 0
     for frame in _frames(path, label, n_rows):
-        found = _features_in(path, frame, label)
+        found = _features_in(path, frame, label, wanted or Wanted())
         features = features or found
         _check_same(found, features)
         names = features.names
+        if wanted is not None:
+            _check_numeric(path, frame, set(names) - set(wanted.numeric))
         X = np.column_stack([numbers_in(import_pandas(), path, frame[name], done) for name in names])
         gone = np.argwhere(np.isnan(X))
         if len(gone):
@@ -73,12 +80,18 @@ def features_of(path, label: str) -> Features:
     return _features_in(path, frame, label)
 
 
-def _features_in(path, frame: Any, label: str) -> Features:
-    check_there(path, frame, (label,), "the file")
-    names = [name for name in frame.columns if name != label]
+def _features_in(path, frame: Any, label: str, wanted: Wanted = Wanted()) -> Features:  # noqa: B008 (immutable)
+    check_there(path, frame, (label, *wanted.numeric, *wanted.drop), "the file")
+    names = [name for name in frame.columns if name != label and name not in wanted.drop]
     if not names:
         raise TableError(f"{path}: has no column for features besides {label!r}")
     return Features(path, names)
+
+
+def _check_numeric(path, frame: Any, names: set[str]) -> None:
+    for name in frame.columns:
+        if name in names and not is_numeric(import_pandas(), frame[name]):
+            raise TableError(f"{path}: column {name!r} holds more than numbers")
 
 
 def _check_same(found: Features, wanted: Features) -> None:

@@ -95,7 +95,7 @@ def read_training_table(path, label: str, wanted: Wanted, kind: str | None = Non
     if not len(raw):
         raise TableError(f"{path}: has no rows")
     free = [] if wanted.text else [name for name in raw.columns if name not in named]
-    numeric = {name for name in free if _is_numeric(pandas, raw[name])} | set(wanted.numeric)
+    numeric = {name for name in free if is_numeric(pandas, raw[name])} | set(wanted.numeric)
     categorical = (set(free) - numeric) | set(wanted.categorical)
     columns = Columns(
         tuple(name for name in raw.columns if name in numeric),
@@ -108,7 +108,7 @@ def read_training_table(path, label: str, wanted: Wanted, kind: str | None = Non
     for name in columns.numeric:
         if frame[name].isna().all():
             raise TableError(f"{path}: column {name!r} has no values; leave it out (--drop {shlex.quote(name)})")
-    y = _labels(path, frame.pop(label), label)
+    y = labels_in(path, frame.pop(label), label)
     return frame, y, columns
 
 
@@ -125,7 +125,7 @@ def read_table(
     extra = () if label is None else (label,)
     check_there(path, raw, extra, "the file")
     frame = _frame(pandas, file, raw, columns, extra)
-    return frame, None if label is None else _labels(path, frame.pop(label), label)
+    return frame, None if label is None else labels_in(path, frame.pop(label), label)
 
 
 def column_names(path, kind: str | None = None) -> list[str]:
@@ -289,7 +289,8 @@ def _is_real(pandas: Any, column: Any) -> bool:
     return types.is_numeric_dtype(column) and not types.is_complex_dtype(column)
 
 
-def _is_numeric(pandas: Any, column: Any) -> bool:
+def is_numeric(pandas: Any, column: Any) -> bool:
+    """Whether a column without a role is one of numbers."""
     return _is_real(pandas, column) and not pandas.api.types.is_bool_dtype(column)
 
 
@@ -332,7 +333,7 @@ def text_in(column: Any) -> np.ndarray:
     return values
 
 
-def _labels(path, column: Any, label: str) -> np.ndarray:
+def labels_in(path, column: Any, label: str) -> np.ndarray:
     """Integers where every label is one, written plainly; else the text of the file."""
     values = column.to_numpy()
     gone = np.flatnonzero(values == "")

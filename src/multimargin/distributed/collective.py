@@ -87,32 +87,33 @@ class Tree:
 
     def __init__(self, rank: int, size: int, parent: socket.socket | None, children: list[socket.socket]):
         self.rank, self.size = rank, size
-        self._parent, self._children = parent, children
+        self.parent, self.children = parent, children
         self.bytes_sent = 0
 
     def allreduce(self, array: np.ndarray) -> np.ndarray:
-        for child in self._children:
+        for child in self.children:
             theirs = np.empty_like(array)
-            self._receive(child, theirs)
+            self.receive(child, theirs)
             array += theirs
-        if self._parent is not None:
-            self._send(self._parent, array)
+        if self.parent is not None:
+            self.send(self.parent, array)
         return self.broadcast(array)
 
     def broadcast(self, array: np.ndarray) -> np.ndarray:
-        if self._parent is not None:
-            self._receive(self._parent, array)
-        for child in self._children:
-            self._send(child, array)
+        if self.parent is not None:
+            self.receive(self.parent, array)
+        for child in self.children:
+            self.send(child, array)
         return array
 
     def close(self) -> None:
         """Hang up: the others' next sum fails."""
-        for peer in (self._parent, *self._children):
+        for peer in (self.parent, *self.children):
             if peer is not None:
                 peer.close()
 
-    def _send(self, peer: socket.socket, array: np.ndarray) -> None:
+    def send(self, peer: socket.socket, array: np.ndarray) -> None:
+        """A contiguous array, to a neighbour that receives one of this size."""
         try:
             peer.sendall(_HEADER.pack(array.nbytes))
             if array.nbytes > _UNASKED:  # else a rank that computes for long could not be told from one that is gone
@@ -122,7 +123,8 @@ class Tree:
             raise PeerLost(f"rank {self.rank}: a neighbour in the tree is gone: {error}") from error
         self.bytes_sent += _HEADER.size + array.nbytes
 
-    def _receive(self, peer: socket.socket, into: np.ndarray) -> None:
+    def receive(self, peer: socket.socket, into: np.ndarray) -> None:
+        """What a neighbour sends, into a contiguous array."""
         try:
             (size,) = _HEADER.unpack(_exactly(peer, _HEADER.size))
             if size != into.nbytes:

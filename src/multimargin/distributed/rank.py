@@ -11,7 +11,8 @@ import scipy.sparse as sp
 
 from multimargin.data.rows import as_rows
 from multimargin.distributed.collective import Collective, Tree
-from multimargin.distributed.rounds import COST_OF_A_NUMBER, SharedExamples
+from multimargin.distributed.rounds import COST_OF_A_NUMBER
+from multimargin.distributed.shared_examples import SharedExamples
 from multimargin.linear.examples import Examples
 from multimargin.linear.machine import BUDGET, Machine, PassRecord, Settings
 from multimargin.linear.solvers import SOLVERS
@@ -43,6 +44,15 @@ class Part(NamedTuple):
     weight: np.ndarray | None
 
 
+class Effort(NamedTuple):
+    """What the rounds took since the ranks joined."""
+
+    bytes_sent: int  # by all ranks to each other
+    seconds_of_passes: float  # a rank's, on average
+    seconds_of_sums: float  # with the time in which it waited for the others
+    local_epochs: int  # of a round
+
+
 class Reply(NamedTuple):
     """How far the ranks came."""
 
@@ -52,7 +62,7 @@ class Reply(NamedTuple):
     objectives: tuple[float, float, float] | None  # primal, dual and gap of the last certificate
     worst_gap: float
     weights: np.ndarray | None  # (n_weights, padded lanes), when there is nothing left to do
-    bytes_sent: int  # by all ranks to each other, when there is nothing left to do
+    effort: Effort | None  # when there is nothing left to do
 
 
 class Rank:
@@ -95,7 +105,7 @@ class Rank:
             algorithm.start(machine, warm=warm)
             self.machine = machine
             cost = float(collective.allreduce(np.array([machine.cost_of_pass]))[0]) / collective.size
-            cost += COST_OF_A_NUMBER * machine.n_weights * self.problem.lanes
+            cost += COST_OF_A_NUMBER * shared.n_summed * self.problem.lanes
             self._rounds_a_call = int(np.clip(BUDGET / cost, 1, _MOST_ROUNDS)) if cost else 1
 
     def advance(self, max_epochs: float) -> Reply:
@@ -156,16 +166,18 @@ class Rank:
         machine, certificate = self._machine(), self._machine().certificate
         objectives = None if certificate is None else (certificate.primal, certificate.dual, certificate.gap)
         worst = np.nan if certificate is None else certificate.worst_gap
-        weights, sent = None, 0
+        weights, effort = None, None
         if with_weights and certificate is not None:
-            weights, sent = certificate.weights.array.copy(), self._bytes_sent()
-        return Reply(records, machine.done, machine.converged, objectives, worst, weights, sent)
+            weights, effort = certificate.weights.array.copy(), self._effort()
+        return Reply(records, machine.done, machine.converged, objectives, worst, weights, effort)
 
-    def _bytes_sent(self) -> int:
-        collective = self.collective
-        if not isinstance(collective, Tree):
-            return 0
-        return int(collective.allreduce(np.array([float(collective.bytes_sent)]))[0])
+    def _effort(self) -> Effort:
+        collective, rounds = self.collective, self._machine().passes
+        assert collective is not None
+        sent = float(collective.bytes_sent) if isinstance(collective, Tree) else 0.0
+        of_all = collective.allreduce(np.array([sent, rounds.seconds_of_passes, rounds.seconds_of_sums]))
+        of_passes, of_sums = (of_all[1:] / collective.size).tolist()
+        return Effort(int(of_all[0]), of_passes, of_sums, rounds.local_epochs)
 
     def _of_machine(self) -> sp.csr_array:
         row, lane, value = self._machine().duals()

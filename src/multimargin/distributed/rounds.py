@@ -8,137 +8,63 @@ its own examples, as if W moved sigma' times as far as its own changes alone wou
 which allows for what the others do at the same time; then W moves from where all began by the sum D of the ranks' own
 changes D_r. As ||D||^2 <= sum_r ||D_r||^2 / p_r for any shares p_r with the sum 1, with sigma' = 1 / p_r the dual
 gains at least what the ranks think that they gain, whatever they hold: no line search is needed. The shares are those
-of the examples, so that a rank with most of them steps nearly as if it were alone. A smaller sigma' was tried,
-following the ratio of the two sides: where ranks hold similar rows, as they do after a shuffle, rounds with it swing
-or diverge.
+of the examples, so that a rank with most of them steps nearly as if it were alone.
+
+A line search finds nothing. Steps longer than 1 were never feasible: some dual of some rank has reached its bound. Nor
+does a smaller sigma' help that a search (t <= 1, exact: the dual is quadratic along D) makes safe. What many rows share
+every rank corrects by itself; K ranks do so K times, which is K / sigma' times too far, and with momentum that grows:
+without a search 0.8 of K diverges (0.9: 34 rounds instead of 35). A search cuts all of D down for the sake of these few
+directions, and does not foresee them: until they are most of D, the best t is 4 to 8 and asks for a still smaller
+sigma'. Rounds to 1e-2, with Crammer-Singer's machine:
+
+    data, ranks                  as it is   0.8, 0.6, 0.4 of K, with a search   sigma' that follows t, by two rules
+    news20 with 20 copies, 8           35                         >66, >52, -                                    37, 40
+    news20 with 20 copies, 2           19                           23, 24, -                                    19, 18
+    news20, 8                          40                          44, 73, 72                                    49, 39
+    news20, 2                          20                          24, 25, 24                                    19, 20
+    tdt2, 8                            40                          67, 73, 70                                    47, 51
+    tdt2, 2                            15                          21, 22, 23                                    15, 15
+    banking77, 8                       33                          31, 55, 52                                    35, 35
+    banking77, 2                       16                          20, 20, 21                                    15, 16
 
 To the algorithm (linear/sdm.py) a round is a pass, as is a tour of blocks on disk (linear/streamed.py), and every round
 is a stage of the acceleration. A second local pass mostly fits W to the own rows, but saves some rounds: it is made
-where the sum costs about as much as a pass. Kappa is larger than in one process and grows with the root
-of the number of ranks (found by experiment): the more W is held, the less ranks disturb each other. W sways from
-round to round, which costs the primal; so the mean of the last few is what is certified, and a little more of it: W is
-still held back, and the half percent or so by which it grows takes many rows over their margins (8 ranks on news20: 35
-rounds instead of 53). What passes see of the loss is
-too good, as W has been fitted to the own rows by then; so when it promises the target, or kappa is steered by it, the
+where the sum costs about as much as a pass. More of them save no more: 38, 35, 35 and 34 rounds with 1, 2, 4 and 8 (8
+ranks on news20 with copies), 19, 17, 17, 17 (two ranks), 321, 349, 337, 336 (8 ranks on 20,000 rows of mnist). What
+costs how much is counted: with measured seconds two trainings on the same rows would differ. They are told, though.
+
+Kappa is larger than in one process and grows with the root of the number of ranks (found by experiment): the more W is
+held, the less ranks disturb each other. W sways from round to round, which costs the primal; so the mean of the last
+few is what is certified, and a little more of it: W is still held back, and the half percent or so by which it grows
+takes many rows over their margins (8 ranks on news20: 35 rounds instead of 53). What passes see of the loss is too
+good, as W has been fitted to the own rows by then; so when it promises the target, or kappa is steered by it, the
 objectives are evaluated. Whatever a rank decides on is a sum over all, so all decide the same.
 """
 
 from __future__ import annotations
 
-from math import ceil, inf, log2, nan, sqrt
-from typing import NamedTuple
+from math import ceil, inf, log2, nan
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from multimargin import _core
-from multimargin.distributed.collective import Collective
-from multimargin.linear.directions import (
-    SAMPLE,
-    fill_sample,
-    held_by_sample,
-    intercept_direction,
-    leading,
-    share_of_sample,
-    without_rows,
-    worth_sampling,
-)
-from multimargin.linear.examples import Examples
 from multimargin.linear.machine import SCALES
 from multimargin.linear.stages import Stages
-from multimargin.problems.formulations import Formulation
-from multimargin.problems.range import check_reach
+
+if TYPE_CHECKING:
+    from multimargin.distributed.shared_examples import SharedExamples
 
 _ONE_PASS = 1e-9  # epochs: the core ends a call after the pass that exceeds them
 COST_OF_A_NUMBER = 100.0  # of W in a sum over the ranks, in multiply-adds
-_STRENGTH = 8.0  # of the acceleration, for one rank and examples with C ||x||^2 = 1
 _DECAY = 8.0  # of the mean of W: the t-th has a share of about _DECAY / t ...
 _LEAST_SHARE = 0.125  # ... or this
-LARGEST_SAMPLE = 1 << 24  # bytes that ranks tell each other, to find directions
 _DEAR = 0.5  # of a pass: sums that cost more are worth a second one
 _SCALE_STEP = 4e-3  # at first: W is held back, so a little more of it is better
 _FOLLOW = np.array([0.5, 0.7, 1.0, 2.0])  # of the step, after the best of SCALES, as in core/passes.cpp
 _PROMISING = 5.0  # estimated gaps of so many times the target are looked into
 _ROUNDS_TO_HALVE = 3.0  # the gap, at best
-
-
-class SharedExamples:
-    """A rank's examples, and what all know of all."""
-
-    first_certificate = Examples.first_certificate
-    hands_out_duals = False  # they stay with the ranks
-    estimates_gaps_high = False  # those that promise the target are evaluated
-
-    def __init__(self, own: Examples, problem: Formulation, collective: Collective, *, accelerated: bool):
-        self.own, self.collective = own, collective
-        self.row, self.n_weights = own.row, own.n_weights
-        with np.errstate(over="ignore", invalid="ignore"):  # the range is checked next
-            of_own = (own.n, own.constant, own.n * own.mean_curvature, own.norm.sum(), own.cap.sum())
-        nonzeros = len(own.X.data) if hasattr(own.X, "indptr") else own.X.size
-        sums = collective.allreduce(np.array([*of_own, nonzeros]))
-        rows, self.constant, curvature, norms, caps, nonzeros = sums.tolist()
-        self.n = int(rows)
-        smallest, largest = own.norm_range if own.n else (np.finfo(np.float64).max, 0.0)
-        extremes = self.of_all((smallest, largest, own.cap.max(initial=0.0)))
-        self.norm_range = (float(extremes[:, 0].min()), float(extremes[:, 1].max())) if self.n else (0.0, 0.0)
-        if self.n:
-            check_reach(caps, float(extremes[:, 2].max()), self.norm_range[1])
-        n, intercept = max(self.n, 1), own.rows.intercept
-        directions, squares = intercept_direction(self.n_weights, intercept), np.array([intercept]) ** 2
-        cheap = collective.size == 1 or 8 * SAMPLE * self.n_weights <= LARGEST_SAMPLE
-        if accelerated and cheap and worth_sampling(self.n_weights, nonzeros):
-            directions, squares = self._directions()
-        self.directions, left = held_by_sample(directions, squares, caps, curvature, norms / n, problem.n_parts)
-        self.mean_curvature = left / n
-        self.strength = _STRENGTH * sqrt(collective.size) / sqrt(sqrt(max(self.mean_curvature, 1.0)))
-
-    def _directions(self) -> tuple[_core.Directions | None, np.ndarray]:
-        """Directions, and means of the squares along them, as the first rank finds them: BLAS and LAPACK may give
-        others on another machine, and all must have the same bits."""
-        sample, sampled = self._sample()
-        found = np.zeros((self.n_weights + 1, 0))
-        if self.collective.rank == 0:
-            U, squares = leading(sample)
-            found = np.ascontiguousarray(np.vstack([U, squares / sampled]))
-        count = int(self.collective.broadcast(np.array([float(found.shape[1])]))[0])
-        if self.collective.rank:
-            found = np.zeros((self.n_weights + 1, count))
-        found = self.collective.broadcast(found)
-        return without_rows(found[:-1]), found[-1]
-
-    def _sample(self) -> tuple[np.ndarray, int]:
-        """Rows of all ranks, and how many; where a rank has fewer than its share they are zero."""
-        sample, collective = np.zeros((SAMPLE, self.n_weights)), self.collective
-        share = share_of_sample(collective.rank, collective.size)
-        own = fill_sample(sample[share], self.own.X, self.own.rows.intercept)
-        return collective.allreduce(sample), int(collective.allreduce(np.array([float(own)]))[0])
-
-    def of_all(self, own: tuple[float, ...]) -> np.ndarray:
-        """A row of numbers from every rank."""
-        rows = np.zeros((self.collective.size, len(own)))
-        rows[self.collective.rank] = own
-        return self.collective.allreduce(rows)
-
-    def complete(self, weights: _core.Weights) -> None:
-        """V of the own examples <- V of all."""
-        self.total(weights.array)
-
-    def total(self, sums: np.ndarray) -> None:
-        """Sums over the own examples <- sums over those of all ranks."""
-        self.collective.allreduce(sums)
-
-    def schedule(self, problem: Formulation, lists: bool, seed: int) -> tuple[list[_core.Block], Rounds]:
-        """The blocks of a machine, and the rounds over them."""
-        own_seed = np.random.SeedSequence([seed, self.collective.rank]).generate_state(1)[0]
-        block = self.own.block(problem, lists, int(own_seed))
-        return [block], Rounds(block, self, problem.lanes)
-
-    def candidate(self, passes: Rounds, out: _core.Weights) -> bool:
-        """Write the mean of W over the last rounds into ``out``, if there were any that are accelerated."""
-        return passes.mean(out)
-
-    def cost_of_pass(self, blocks: list[_core.Block]) -> float:
-        """In multiply-adds, of this rank's."""
-        return sum(block.cost_of_pass for block in blocks)
 
 
 class Round(NamedTuple):
@@ -166,8 +92,9 @@ class Rounds:
         self._passes = _core.Passes([block])
         self._sigma = examples.n / max(block.n_examples, 1)
         cost = float(examples.collective.allreduce(np.array([block.cost_of_pass]))[0]) / examples.collective.size
-        dear = examples.collective.size > 1 and COST_OF_A_NUMBER * examples.n_weights * lanes > _DEAR * cost
-        self._local_passes = 2 if dear else 1
+        dear = examples.collective.size > 1 and COST_OF_A_NUMBER * examples.n_summed * lanes > _DEAR * cost
+        self.local_epochs = 2 if dear else 1
+        self.seconds_of_passes = self.seconds_of_sums = 0.0  # to be told; nothing depends on them
         self._stages = Stages()
         self._mean: _core.Weights | None = None  # of W, the last ones above all
         self._scale_step = self._next_scale_step = _SCALE_STEP
@@ -205,11 +132,15 @@ class Rounds:
         self._rounds += 1
         before = weights.array.copy()
         w_before = float(weights.squared_norms()[0].sum())
+        began = perf_counter()
         told = self._pass(weights, tolerance, permute, rest_share if shrinking else 0.0)
+        self.seconds_of_passes += perf_counter() - began
         array = weights.array
         array -= before
         array /= array.dtype.type(self._sigma)
-        self.examples.collective.allreduce(array)
+        began = perf_counter()
+        self.examples.sum_weights(array)
+        self.seconds_of_sums += perf_counter() - began
         array += before
         self._keep_mean(weights)
         of_all = self.examples.of_all(told)
@@ -265,7 +196,7 @@ class Rounds:
         if self.block.n_examples == 0:
             return _Told()
         violation, visited = 0.0, 0
-        for _ in range(self._local_passes):
+        for _ in range(self.local_epochs):
             _, (record,) = self._passes.run(
                 weights,
                 tolerance=np.inf if self._visit_all else tolerance,

@@ -143,7 +143,7 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         if isinstance(X, BlockStore):
             raise TypeError(
                 f"{type(self).__name__} does not take a store of blocks here, only arrays and sparse matrices; "
-                "LinearSVM takes one in fit, decision_function, predict and score"
+                "LinearSVM takes one in fit, decision_function, predict, top_classes and score"
             )
         if not reset:
             self._check_as_fitted()
@@ -220,7 +220,8 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
 
         Parameters
         ----------
-        X : array or sparse array of shape (n_samples, n_features)
+        X : array or sparse array of shape (n_samples, n_features), or a store of blocks
+            The latter in :class:`~multimargin.LinearSVM`, block by block.
         n : int
             How many classes, at most as many as there are.
 

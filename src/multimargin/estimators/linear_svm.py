@@ -13,6 +13,7 @@ from multimargin.estimators.identity import identity_of_stored
 from multimargin.estimators.linear_machine import LinearMachine
 from multimargin.estimators.margins import CERTIFIED
 from multimargin.estimators.parameters import check_stored
+from multimargin.estimators.stored_answers import of_blocks
 from multimargin.linear.loop import Limits
 from multimargin.linear.many_classes import is_sparse
 from multimargin.linear.online import visit_once
@@ -255,14 +256,19 @@ class LinearSVM(LinearMachine, MarginClassifier):
         return self._caps(np.arange(k), np.ones(k), counts=store.class_weights)
 
     def decision_function(self, X):
-        if isinstance(X, BlockStore):
-            return np.concatenate([super(LinearSVM, self).decision_function(block.X) for block in X])
-        return super().decision_function(X)
+        of_rows = super().decision_function
+        return of_blocks(X, lambda rows: (of_rows(rows),))[0] if isinstance(X, BlockStore) else of_rows(X)
 
     def predict(self, X):
-        if isinstance(X, BlockStore):
-            return np.concatenate([super(LinearSVM, self).predict(block.X) for block in X])
-        return super().predict(X)
+        of_rows = super().predict
+        return of_blocks(X, lambda rows: (of_rows(rows),))[0] if isinstance(X, BlockStore) else of_rows(X)
+
+    def _best_classes(self, X, n: int) -> tuple[np.ndarray, np.ndarray]:
+        if not isinstance(X, BlockStore):
+            return super()._best_classes(X, n)
+        of_rows = super()._best_classes
+        numbers, scores = of_blocks(X, lambda rows: of_rows(rows, n))
+        return numbers, scores
 
     def score(self, X, y=None, sample_weight=None):
         """Accuracy on X and y, or on a store, which has labels of its own; weights are those given here, or none."""
