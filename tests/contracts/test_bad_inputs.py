@@ -7,6 +7,7 @@ tests/commands/test_errors.py; here is what people try who come from elsewhere, 
 
 import os
 import pickle
+from fractions import Fraction
 
 import dask.array as da
 import numpy as np
@@ -40,6 +41,7 @@ X, y = load_iris(return_X_y=True)
 ROWS, LABELS = X[::5], y[::5]  # 30 rows, for what is trained before it goes wrong
 PARTS = da.from_array(ROWS, chunks=(10, 4))
 DAYS = np.arange("2024-01-01", "2024-01-31", dtype="datetime64[D]")
+STRINGS = np.dtypes.StringDType(na_object=None)
 MIXED = np.array([1, "a", 2] * 10, dtype=object)
 
 
@@ -56,6 +58,15 @@ def but(array, *place_and_value):
 
 def fit(*given, on=None, labels=None, weights=None, of=LinearSVM, **parameters):
     return of(*given, **parameters).fit(ROWS if on is None else on, LABELS if labels is None else labels, weights)
+
+
+def of_objects(kind):
+    """The labels as Python's objects."""
+    return np.fromiter((kind(int(k)) for k in LABELS), dtype=object, count=len(LABELS))
+
+
+def online(labels, classes=(0, 1, 2)):
+    return LinearSVM().partial_fit(ROWS, labels, classes=classes)
 
 
 def cluster(**parameters):
@@ -131,9 +142,9 @@ PARAMETERS = [
     (lambda: cv(cv=1), ValueError, "n_splits=2 or more, got n_splits=1"),
     (lambda: cv(cv=1000), ValueError, "n_splits=1000", "n_samples=30"),
     (lambda: cv(Cs=0), ValueError, "Cs must be", "at least 1, got 0"),
-    (lambda: cv(Cs=[]), ValueError, "Cs must be finite numbers", "got []"),
-    (lambda: cv(Cs=[1, -1]), ValueError, "Cs must be finite numbers of at least 1e-300, got [1, -1]"),
-    (lambda: cv(Cs="many"), TypeError, "Cs must be an integer or an array of numbers, got 'many'"),
+    (lambda: cv(Cs=[]), ValueError, "Cs must be an integer or an array of numbers, got []"),
+    (lambda: cv(Cs=[1, -1]), ValueError, "each of Cs must be finite and at least 1e-300, got -1"),
+    (lambda: cv(Cs="many"), TypeError, "each of Cs must be a number, got 'many'"),
 ]
 
 # Weights and labels
@@ -152,6 +163,24 @@ LABELLED = [
     (lambda: fit(labels=ROWS[:, 0]), ValueError, "Unknown label type: continuous"),
     (lambda: fit(labels=np.zeros(30)), ValueError, "needs at least 2 classes; y has only one class, 0.0"),
     (lambda: fit(labels=MIXED), ValueError, "y mixes int, strings", "[str(label) for label in y]"),
+    (lambda: fit(labels=of_objects(Fraction)), ValueError, "y holds Fraction(0, 1), of Fraction: labels must be all"),
+    (
+        lambda: fit(labels=of_objects(lambda k: k > 1 or k)),
+        ValueError,
+        "y mixes bool, int: labels must be all of a kind",
+    ),
+    (lambda: fit(labels=of_objects(lambda k: k + 2**70)), ValueError, "of int: labels must be", "(of 64 bits)"),
+    (lambda: fit(labels=LABELS.astype([("k", int)])), ValueError, "of void: labels must be all of a kind"),
+    (lambda: fit(labels=np.array(["a", None] * 15, STRINGS)), ValueError, "y has no label (None or NaN) in row 1"),
+    (lambda: cv(labels=of_objects(Fraction)), ValueError, "y holds Fraction(0, 1)", "[str(label) for label in y]"),
+    (lambda: online(of_objects(Fraction)), ValueError, "y holds Fraction(0, 1)", "[str(label) for label in y]"),
+    (lambda: online(LABELS, [*"ab", None]), ValueError, "classes must be a list of labels, none of them None or NaN"),
+    (
+        lambda: online(LABELS, [Fraction(1), 2]),
+        ValueError,
+        "classes mixes Fraction, int: labels",
+        "for label in classes",
+    ),
     (lambda: fit(labels=but(MIXED, 4, None)), ValueError, "y has no label (None or NaN) in row 4", "leave out rows"),
     (lambda: fit(labels=pd.Series([*"ab" * 14, None, "a"])), ValueError, "y has no label (None or NaN) in row 28"),
     (lambda: fit(labels=but(LABELS * 1.0, 3, np.nan)), ValueError, "y has no label (None or NaN) in row 3"),

@@ -321,7 +321,8 @@ def kept(iris, tmp_path):
         ({"loss": "squared_hinge"}, "loss was 'hinge' and is 'squared_hinge'"),
         ({"solver": "newton"}, "solver was 'sdm' and is 'newton'"),
         ({"n_jobs": 2}, "n_jobs was 1 and is 2"),
-        ({"random_state": 5}, "random_state was 0 and is "),
+        ({"random_state": 5}, "random_state was None and is 5;"),
+        ({"random_state": np.random.RandomState(5)}, "random_state was None and is RandomState;"),
         ({"class_weight": {0: 2, 1: 1}}, "class_weight was None and is {0.0: 2.0, 1.0: 1.0}"),
         ({"tol": 1e-4, "fit_intercept": False}, "fit_intercept was True and is False, tol was 0.001 and is 0.0001"),
     ],
@@ -333,6 +334,15 @@ def test_other_parameters(iris, kept, parameters, said):
         model.set_params(**parameters).fit(*iris)
     assert said in str(error.value) and str(path) in str(error.value) and "delete it" in str(error.value)
     assert path.read_bytes() == before
+
+
+def test_the_same_seed_goes_on_and_another_draw_does_not(iris, tmp_path):
+    model = LinearSVM(solver="sdm", checkpoint=tmp_path / "state", random_state=np.random.RandomState(5))
+    assert stopped(model, *iris, InterruptAt(3), 0)
+    model.set_params(callbacks=None)
+    with pytest.raises(CheckpointError, match="another training: random_state has other values;"):
+        model.fit(*iris)  # it has drawn once already
+    assert model.set_params(random_state=np.random.RandomState(5)).fit(*iris).converged_
 
 
 def test_another_kernel_of_the_same_name(iris, tmp_path):

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from multimargin.data.labels import plain_labels
 from multimargin.data.npz import read_npz
 from multimargin.data.rows import canonical, check_sparse, where_not_finite
 from multimargin.data.svmlight_stream import Place, stream_svmlight
@@ -133,7 +134,7 @@ def checked(X: Any, y: Any, weight: Any, begin: list[int], name: str, dtype: np.
     with np.errstate(over="ignore"):  # what float32 cannot hold is found below
         X = X.astype(wanted, copy=False)
     X = canonical(X) if sp.issparse(X) else np.ascontiguousarray(X)
-    y = np.asarray(y)
+    y = np.asarray(plain_labels(y))
     if y.shape != (X.shape[0],):
         raise ValueError(f"{name}: X has {X.shape[0]} rows, y has shape {y.shape}")
     if weight is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,9 @@ def identity(model: Any, X: Any, labels: np.ndarray, weight: np.ndarray, request
         few = X[:_ROWS_OF_A_KERNEL]
         told["kernel"] += f" #{_digest(kernel.block(few, few).astype(np.float32))}"
     told["n_jobs"] = str(request.n_threads)
-    told["random_state"] = str(request.seed)
+    told["random_state"] = (
+        f"{_word_of_state(model.random_state)} #{request.seed}"  # what was drawn, for one that draws on
+    )
     return told
 
 
@@ -65,6 +67,10 @@ def _word(value: Any) -> str:
     if callable(value):
         return getattr(value, "__qualname__", type(value).__qualname__)
     return repr(value)
+
+
+def _word_of_state(state: Any) -> str:
+    return str(state) if state is None or isinstance(state, Integral) else type(state).__name__
 
 
 def _as_arrays(classes: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from multimargin.data.blocks import BlockStore
+from multimargin.data.labels import check_labels, plain_labels
 from multimargin.estimators.base import MarginClassifier
 from multimargin.estimators.linear_machine import LinearMachine
 from multimargin.estimators.margins import CERTIFIED
@@ -196,7 +197,7 @@ class LinearSVM(LinearMachine, MarginClassifier):
             self.classes_ = _announced(classes)
             if len(self.classes_) < 2:
                 raise ValueError(f"LinearSVM needs at least 2 classes; got only one class, {self.classes_[0]}")
-        elif classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
+        elif classes is not None and not np.array_equal(self.classes_, _announced(classes)):
             raise ValueError(
                 f"classes={classes!r} is not the same as on the last call to partial_fit: {self.classes_!r}"
             )
@@ -242,7 +243,7 @@ class LinearSVM(LinearMachine, MarginClassifier):
             settings=self._settings(solver),
             limits=Limits(self.max_iter, self.time_limit),
             seed=self._seed(),
-            memory_mb=self.memory_mb,
+            memory_mb=self._memory_mb(),
         )
         return request, X, None, None
 
@@ -286,7 +287,8 @@ class LinearSVM(LinearMachine, MarginClassifier):
 
 def _announced(classes: Any) -> np.ndarray:
     """The classes of partial_fit, sorted."""
-    given = np.asarray(classes)
+    given = np.asarray(plain_labels(np.asarray(classes)))
     if given.ndim != 1 or any(label is None or label != label for label in given.tolist()):
         raise ValueError(f"classes must be a list of labels, none of them None or NaN, got {classes!r}")
+    check_labels(given, "classes")
     return np.unique(given)
