@@ -119,6 +119,11 @@ def test_reports_and_displays(odd, tmp_path):
     plt.close("all")
 
 
+def test_chunks_without_rows_say_nothing_of_the_labels(tmp_path):
+    store = write_blocks(tmp_path / "store", [(X[:0], np.array([], dtype=object)), (X, y), (X[:0], [])])
+    assert store.n_rows == len(y) and store.classes.tolist() == [0, 1, 2]
+
+
 def test_labels_of_a_store_that_numpy_would_cut_are_refused(tmp_path):
     labels = np.array(["a", "a\0"], dtype=object)[(y > 0).astype(int)]
     with pytest.raises(ValueError, match="chunk 0: a label ends in the character NUL"):

@@ -85,6 +85,19 @@ FIT = [
     ("no label", (ROWS, halves(but(y.astype(object), 27, None))), ValueError, "block 1: y has no label", "row 2"),
     ("mixed labels", (ROWS, halves(but(y.astype(object), 27, "a"))), ValueError, "block 1: y mixes int, strings"),
     (
+        "masks",
+        ([delayed(np.ma.masked_greater(X[:25], 5)), delayed(X[25:])], halves(y)),
+        ValueError,
+        "block 0: X has masked",
+    ),
+    ("masks of y", (ROWS, halves(np.ma.masked_equal(y, 2))), ValueError, "block 1: y has masked entries"),
+    (
+        "masks of weights",
+        (ROWS, LABELS, halves(np.ma.masked_equal(y, 2))),
+        ValueError,
+        "block 1: sample_weight has masked",
+    ),
+    (
         "no labels",
         (ROWS, halves(objects(Fraction))),
         ValueError,
@@ -156,6 +169,8 @@ def test_chunks_of_unknown_size_are_taken(here):
         for nothing in ((ROWS[:0], LABELS[:0]), (ROWS, LABELS, 0 * LABELS)):
             with pytest.raises(ValueError, match="nothing to score"):
                 model.score(*nothing)
+        with pytest.raises(ValueError, match=r"y holds strings, such as '\d', and the classes are numbers, such as 0"):
+            model.score(ROWS, LABELS.astype(str))
         with pytest.raises(ValueError, match=r"2 features.*4 features"):
             model.predict(ROWS[:, :2]).compute()
 

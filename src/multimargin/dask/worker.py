@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from distributed import get_worker, secede
 
 from multimargin.data.labels import check_labels, plain_labels
-from multimargin.data.rows import checked
+from multimargin.data.rows import check_masks, checked
 from multimargin.distributed.collective import Listener, connect, why_unreachable
 from multimargin.distributed.rank import Job, Part, Rank, Reply
 
@@ -51,8 +51,10 @@ def prepared(X: Any, y: Any, weight: Any, number: int) -> Block:
         if hasattr(X, "to_numpy"):
             X = X.to_numpy()
         X = checked(X)
+        check_masks(y, "y")
         y = np.asarray(plain_labels(y))
         if weight is not None:
+            check_masks(weight, "sample_weight")
             weight = np.asarray(weight, dtype=np.float64)
             if weight.shape != y.shape or not np.isfinite(weight).all() or (weight < 0).any():
                 raise ValueError("sample_weight must be finite, not negative, and one a row")

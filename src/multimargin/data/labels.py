@@ -60,6 +60,14 @@ def _of_objects(labels: np.ndarray) -> np.ndarray:
     return labels
 
 
+def check_comparable(classes: np.ndarray, y: np.ndarray) -> None:
+    """Refuse labels that are numbers where the classes are strings, or the other way round: none would be right."""
+    kinds = ["numbers" if labels.dtype.kind in "biuf" else "strings" for labels in (classes, y)]
+    if len(y) and kinds[0] != kinds[1]:
+        first, other = y.tolist()[0], classes.tolist()[0]
+        raise ValueError(f"y holds {kinds[1]}, such as {first!r}, and the classes are {kinds[0]}, such as {other!r}")
+
+
 def no_label(row: int) -> ValueError:
     """The error of a row without one."""
     return ValueError(f"y has no label (None or NaN) in row {row}: leave out rows without one")

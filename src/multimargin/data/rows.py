@@ -80,8 +80,18 @@ def where_not_finite(X: Any) -> tuple[int, int, float] | None:
     return row, column, float(values.ravel()[at])
 
 
+def check_masks(values: Any, name: str) -> None:
+    """Refuse masked entries, which everybody downstream would take as they are."""
+    if np.ma.is_masked(values):
+        raise ValueError(
+            f"{name} has masked entries, whose values would be taken as they are: fill them ({name}.filled(...)), or "
+            "leave their rows out"
+        )
+
+
 def checked(X: Any, n_features: int | None = None) -> Any:
     """X as finite numbers of float32 or float64, CSR or dense, with the right number of columns if that is known."""
+    check_masks(X, "X")
     sparse = hasattr(X, "tocsr")
     if sparse:
         check_sparse(X)

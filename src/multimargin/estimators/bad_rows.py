@@ -44,15 +44,6 @@ def check_dates(X: Any) -> None:
             )
 
 
-def check_masks(values: Any, name: str) -> None:
-    """Refuse masked entries, which everybody downstream would take as they are."""
-    if np.ma.is_masked(values):
-        raise ValueError(
-            f"{name} has masked entries, whose values would be taken as they are: fill them ({name}.filled(...)), or "
-            "leave their rows out"
-        )
-
-
 def explained(error: ValueError | OverflowError, X: Any, y: Any) -> ValueError | OverflowError:
     """The same error; where it leaves open which entry it is about, that is said."""
     first, _, rest = str(error).partition("\n")

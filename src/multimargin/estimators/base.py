@@ -18,8 +18,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from multimargin.data.blocks import BlockStore
 from multimargin.data.labels import check_labels, plain_labels
-from multimargin.data.rows import check_sparse, with_plain_parts
-from multimargin.estimators.bad_rows import check_dates, check_masks, check_path, explained
+from multimargin.data.rows import check_masks, check_sparse, with_plain_parts
+from multimargin.estimators.bad_rows import check_dates, check_path, explained
 from multimargin.estimators.calibration import log_probabilities, probabilities
 from multimargin.estimators.callbacks import CallbackSupport, observed, with_callbacks
 from multimargin.estimators.identity import identity

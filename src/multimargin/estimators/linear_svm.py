@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from multimargin.data.blocks import BlockStore
-from multimargin.data.labels import check_labels, plain_labels
+from multimargin.data.labels import check_comparable, check_labels, plain_labels
 from multimargin.estimators.base import MarginClassifier
 from multimargin.estimators.linear_machine import LinearMachine
 from multimargin.estimators.margins import CERTIFIED
@@ -267,6 +267,7 @@ class LinearSVM(LinearMachine, MarginClassifier):
             return super().score(X, y, sample_weight)
         if y is not None or sample_weight is not None:
             raise ValueError("the labels of a store are in it: score(store) takes no y and no sample_weight")
+        check_comparable(self.classes_, X.classes)
         return sum(int((self.predict(block.X) == block.y).sum()) for block in X) / X.n_rows
 
     def __getstate__(self):
