@@ -352,6 +352,8 @@ OF_FILES = [
     (lambda: LinearSVM().fit(store((X, y)), y), ValueError, "fit(store) takes no y"),
     (lambda: LinearSVM("dag").fit(store((X, y))), ValueError, "formulation='dag'", "store of blocks", "one_vs_rest"),
     (lambda: KernelSVM().fit(store((X, y)), y), TypeError, "KernelSVM does not take a store", "LinearSVM takes one"),
+    (lambda: fit(checkpoint="a\0b"), ValueError, "no file can be called 'a\\x00b'", "give another name"),
+    (lambda: save(fit(), "a\0b"), ValueError, "no file can be called 'a\\x00b'", "give another name"),
     (lambda: fit(checkpoint="data"), CheckpointError, "data: this is not a checkpoint", "file that training writes"),
     (lambda: fit(checkpoint="no/state"), FileNotFoundError, "no is not a folder; make it first"),
     (lambda: fit(checkpoint="folder"), IsADirectoryError, "folder is a folder"),

@@ -357,6 +357,11 @@ def test_another_kernel_of_the_same_name(iris, tmp_path):
     assert model.set_params(kernel=kernel(0.1)).fit(*iris).converged_
 
 
+def test_another_kind_of_machine(iris, kept):
+    with pytest.raises(CheckpointError, match="another training: the estimator was LinearSVM and is KernelSVM, "):
+        KernelSVM(checkpoint=kept[0]).fit(*iris)
+
+
 def test_other_data(iris, kept):
     X, y = iris
     model = kept[1]

@@ -31,6 +31,7 @@ _ROWS_OF_A_KERNEL = 6
 def identity(model: Any, X: Any, labels: np.ndarray, weight: np.ndarray, request: Any) -> dict[str, str]:
     """Parameters as they are written, data with a digest behind a ``#``."""
     told = {
+        "the estimator": model._name,
         "X": _told(X),
         "y": f"labels of {len(model.classes_)} classes #{_digest(labels, *_as_arrays(model.classes_))}",
         "sample_weight": f"given #{_digest(weight)}" if np.any(weight != 1) else "None",
