@@ -202,7 +202,7 @@ def python(args: argparse.Namespace) -> None:
             continue
         file = package / mutant.path
         source, as_it_was = file.read_bytes(), file.stat().st_mtime
-        tests = covering.tests(mutant, args.budget, all_files=again)
+        tests = covering.tests(mutant, args.budget, all_files=again or args.all_tests)
         seconds = 10 + 4 * sum(covering.seconds[test] for test in tests)
         began = time.process_time()
         try:
@@ -279,6 +279,7 @@ def main() -> None:
     parser.add_argument(
         "--budget", type=float, default=15, help="seconds of the tests of a file (lines) or of a mutant"
     )
+    parser.add_argument("--all-tests", action="store_true", help="python: from the start those of all files, as again")
     parser.add_argument("--layers", nargs="+", choices=LAYERS, default=LAYERS)
     parser.add_argument(
         "--more",

@@ -85,6 +85,12 @@ def frame(**columns):
     return pd.DataFrame(columns)
 
 
+def test_what_may_be_given_by_position_may_be():
+    linear, kernel = LinearSVM("dag", "squared_hinge", 2.0), KernelSVM("dag", "poly", 2.0)
+    assert (linear.formulation, linear.loss, linear.C) == ("dag", "squared_hinge", 2.0)
+    assert (kernel.formulation, kernel.kernel, kernel.C) == ("dag", "poly", 2.0)
+
+
 # Names that parameters have elsewhere, and values in the wrong place
 PARAMETERS = [
     (lambda: LinearSVM(penalty="l1"), TypeError, "LinearSVM", "'penalty'", "always l2", "LinearSVC(penalty='l1'"),

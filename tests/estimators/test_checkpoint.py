@@ -683,6 +683,12 @@ def test_duals_outside_of_their_caps_are_refused(blobs, tmp_path, Machine, formu
             "rows that another machine learns from",
         ),
         ("pairs", "training.which", lambda which: which.astype(float), "there are no such machines"),
+        (
+            "certified",
+            "loop.machines.0.certificate.dual",
+            lambda dual: dual + 1e6,
+            "a lower bound is above the objective",
+        ),
         ("linear", "loop.machines.0.weights.previous", lambda W: W + np.float32(1e30), "weights that are no numbers"),
         (
             "linear",
@@ -696,9 +702,10 @@ def test_numbers_that_no_training_has_are_refused(iris, tmp_path, machine, name,
     make = {
         "pairs": lambda **options: KernelSVM("one_vs_one", **options),
         "linear": lambda **options: LinearSVM("weston_watkins", "squared_hinge", solver="accelerated_sdm", **options),
+        "certified": lambda **options: LinearSVM(solver="sdm", tol=1e-7, **options),
     }[machine]
     path = tmp_path / "state"
-    assert stopped(make(checkpoint=path), *iris, InterruptAt(1), 0)
+    assert stopped(make(checkpoint=path), *iris, InterruptAt(60 if machine == "certified" else 1), 0)
     description, arrays = read_container(path, CHECKPOINT)
     write_container(path, CHECKPOINT, description, arrays | {name: forge(arrays[name])})
     with pytest.raises(CheckpointError, match=words):
