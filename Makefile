@@ -73,7 +73,8 @@ docs: $(VENV)/docs.stamp
 FUZZ_SECONDS ?= 600
 fuzz: fuzz-core fuzz-python
 
-# By libFuzzer if clang++ is there (NO_LIBFUZZER=1: not even then), else by fuzz/driver.cpp; each ignores the other's flags.
+# By libFuzzer if clang++ and it are there, and Python's by atheris, which is libFuzzer for Python, if pip finds it; else, or
+# with NO_LIBFUZZER=1, by fuzz/driver.cpp and fuzz/run.py themselves. Each ignores the other's flags.
 fuzz-core:
 	$(MAKE) -C fuzz OUT=$(abspath build/fuzz)
 	for target in decimal svmlight state; do \
@@ -82,9 +83,14 @@ fuzz-core:
 	    found-$$target $(abspath fuzz/corpus)/$$target) || exit 1; \
 	done
 
-fuzz-python: $(VENV)/test.stamp
+$(VENV)/atheris.stamp: $(VENV)/test.stamp
+	$(BIN)/python -m pip install --quiet "atheris>=2.3" || echo "no atheris for this Python: inputs are chosen at random"
+	touch $@
+
+fuzz-python: $(if $(NO_LIBFUZZER),$(VENV)/test.stamp,$(VENV)/atheris.stamp)
 	mkdir -p build/fuzz
-	cd build/fuzz && $(abspath $(BIN))/python $(abspath fuzz/run.py) --seconds=$(FUZZ_SECONDS) $(FUZZ_SEED:%=--seed=%)
+	cd build/fuzz && $(abspath $(BIN))/python $(abspath fuzz/run.py) --seconds=$(FUZZ_SECONDS) $(FUZZ_SEED:%=--seed=%) \
+	  $(if $(NO_LIBFUZZER),--no-atheris)
 
 damage: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/damage.py

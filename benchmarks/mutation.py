@@ -14,8 +14,8 @@ killed by a test that was not asked, and never the other way round. A failed tes
 (four times what the tests take, and 10 s) count as killed. Mutants that were read and found to change nothing that
 anybody can see are listed with their reasons in mutation_equivalent.txt; they count neither way.
 
-Everything is kept in --work, and every command goes on where it was ended. `multimargin.dask` is not among the layers:
-it runs in other processes, where no line is seen.
+Everything is kept in --work, and every command goes on where it was ended. Half of `multimargin.dask` runs on workers,
+processes in which no line is seen: its mutants ask all tests of clusters.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ ROOT = Path(__file__).resolve().parents[1]
 EQUIVALENT = Path(__file__).with_name("mutation_equivalent.txt")
 LAYERS = (
     "data", "problems", "reductions", "linear", "kernel", "estimators", "models", "displays", "report", "commands",
-    "distributed",
+    "distributed", "dask",
 )  # fmt: skip
 # Tests that see no line of the package, or see all of it, slowly.
-NOT_ASKED = ("tests/core/", "tests/dask/", "tests/spark/", "tests/benchmarks/", "tests/report/test_browser.py")
+NOT_ASKED = ("tests/core/", "tests/spark/", "tests/benchmarks/", "tests/report/test_browser.py")
 MOST_TESTS, MOST_FILES = 250, 4  # of a mutant: to collect tests takes time, too
 
 
@@ -78,11 +78,14 @@ class Covering:
         line = next((n for n in range(mutant.line, max(0, mutant.line - 15), -1) if of_file.get(n)), 0)
         layer = f"tests/{mutant.path.split('/')[0]}/"
         stem = Path(mutant.path).stem
+        on_workers = (
+            {test for test in self.seconds if test.startswith("tests/dask/")} if layer == "tests/dask/" else set()
+        )
         chosen: list[str] = []
         files: set[str] = set()
         total = 0.0
         order = sorted(
-            of_file.get(line, ()),
+            of_file.get(line, set()) | on_workers,
             key=lambda t: (not t.startswith(layer), stem not in t.split("::")[0], self.seconds[t]),
         )
         # Quick ones of all kinds before the slow ones of its own layer.
@@ -199,7 +202,7 @@ def python(args: argparse.Namespace) -> None:
             continue
         file = package / mutant.path
         source, as_it_was = file.read_bytes(), file.stat().st_mtime
-        tests = covering.tests(mutant, args.budget, all_files=again)
+        tests = covering.tests(mutant, args.budget, all_files=again or args.all_tests)
         seconds = 10 + 4 * sum(covering.seconds[test] for test in tests)
         began = time.process_time()
         try:
@@ -276,6 +279,7 @@ def main() -> None:
     parser.add_argument(
         "--budget", type=float, default=15, help="seconds of the tests of a file (lines) or of a mutant"
     )
+    parser.add_argument("--all-tests", action="store_true", help="python: from the start those of all files, as again")
     parser.add_argument("--layers", nargs="+", choices=LAYERS, default=LAYERS)
     parser.add_argument(
         "--more",

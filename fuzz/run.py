@@ -2,14 +2,15 @@
 
 Every target runs in a process of its own, so that a crash or a hang (60 s of computing, or 600 s of waiting, in one
 input) is seen and told, with the file that holds the input; ``--replay FILE`` tries such a file again. If atheris is
-installed (``pip install "multimargin[fuzz]"``), ``--atheris`` lets it choose the inputs by what they reach; else they
-are random changes.
+installed (``pip install "multimargin[fuzz]"``), it chooses, by what they reach, which inputs are changed on; else, or
+with ``--no-atheris``, that is random. The changes are those of the target either way.
 """
 
 from __future__ import annotations
 
 import argparse
 import faulthandler
+import importlib.util
 import mmap
 import random
 import signal
@@ -100,26 +101,39 @@ def fuzz(name: str, seconds: float, executions: float, seed: int, folder: Path) 
     print(f"{name}: {done} executions, {time.monotonic() - begin:.0f} s, {len(corpus)} inputs of the corpus, no fault")
 
 
-def fuzz_with_atheris(name: str, seconds: float, seed: int, folder: Path) -> None:
-    """One target, by atheris, which ends the process."""
+def fuzz_with_atheris(name: str, seconds: float, executions: float, seed: int, folder: Path) -> None:
+    """One target, by atheris, which ends the process. The input of a fault stays in a file; the parent removes it."""
     try:
         import atheris
     except ImportError:
         raise ImportError('atheris is not there; install it with: pip install "multimargin[fuzz]"') from None
+    warnings.simplefilter("ignore")
+    last = Last(Path(f"crash-{name}").absolute())
+    start, files = folder / "corpus", folder / "files"
+    for made in (start, files):
+        made.mkdir()
+
+    def run(data: bytes) -> None:
+        last.set(data)
+        try_one(target, data)
+
+    # Only what is imported here tells what inputs reach, and much is imported on first use.
     with atheris.instrument_imports(include=["multimargin"]):
         from targets import TARGETS
-    warnings.simplefilter("ignore")
-    target = TARGETS[name](folder)
-    start = folder / "corpus"
-    start.mkdir()
-    for number, data in enumerate(target.corpus()):
-        (start / str(number)).write_bytes(data)
+
+        target = TARGETS[name](files)
+        for number, data in enumerate(target.corpus()):
+            (start / str(number)).write_bytes(data)
+            run(data)
 
     def changed(data: bytes, most: int, seed: int) -> bytes:
         return target.changed(data, random.Random(seed), [data])[:most]
 
-    options = [f"-max_total_time={int(seconds)}", f"-seed={seed}", f"-timeout={LONGEST_SECONDS}", "-max_len=100000"]
-    atheris.Setup([sys.argv[0], *options, str(start)], lambda data: try_one(target, data), custom_mutator=changed)
+    options = [f"-max_total_time={int(seconds)}", f"-seed={seed}", f"-timeout={LONGEST_WAIT}", "-max_len=100000"]
+    if executions < float("inf"):
+        options.append(f"-runs={int(executions)}")
+    options += [f"-artifact_prefix={folder}/", "-print_final_stats=1", "-verbosity=0"]
+    atheris.Setup([sys.argv[0], *options, str(start)], run, custom_mutator=changed)
     atheris.Fuzz()
 
 
@@ -131,7 +145,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--executions", type=float, default=float("inf"))
     parser.add_argument("--seed", type=int, default=random.randrange(2**31), help="another one each time, if not given")
-    parser.add_argument("--atheris", action="store_true")
+    parser.add_argument(
+        "--atheris", action=argparse.BooleanOptionalAction, default=importlib.util.find_spec("atheris") is not None
+    )
     parser.add_argument("--replay", metavar="FILE", help="what a fault has left, for one TARGET")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)  # the child's
     args = parser.parse_args()
@@ -146,18 +162,18 @@ def main() -> int:
         return 0
     if args.here:
         with folder_of_files() as folder:
-            if args.atheris:
-                fuzz_with_atheris(args.targets[0], args.seconds, args.seed, Path(folder))
-            else:
-                fuzz(args.targets[0], args.seconds, args.executions, args.seed, Path(folder))
+            engine = fuzz_with_atheris if args.atheris else fuzz
+            engine(args.targets[0], args.seconds, args.executions, args.seed, Path(folder))
         return 0
     print(f"--seed={args.seed}", flush=True)
     faults = 0
     for name in args.targets or names:
         command = [sys.executable, __file__, name, "--here", f"--seconds={args.seconds}", f"--seed={args.seed}"]
-        command += [f"--executions={args.executions}"] + (["--atheris"] if args.atheris else [])
+        command += [f"--executions={args.executions}", "--atheris" if args.atheris else "--no-atheris"]
         code = subprocess.run(command).returncode
-        if code:
+        if not code:
+            Path(f"crash-{name}").unlink(missing_ok=True)
+        else:
             print(
                 f"{name}: FAULT ({'signal ' + str(-code) if code < 0 else 'exit code ' + str(code)})", file=sys.stderr
             )

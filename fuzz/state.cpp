@@ -1,8 +1,9 @@
-// States of blocks, weights and schedules, as checkpoints bring them: what was changed is refused by
-// std::invalid_argument and everything is as before, or training goes on from it. Never a byte outside of an array.
+// States of blocks, weights, schedules and the trust-region method, as checkpoints bring them: what was changed is refused
+// by std::invalid_argument and everything is as before, or training goes on from it. Never a byte outside of an array.
 //
-// The first two bytes of the input choose the problem. Then come the changes, 13 bytes each: part, name, kind, place
-// (2) and value (8).
+// The first two bytes of the input choose the problem and the steps: to the minimiser, of the exponentiated gradient, of
+// Pegasos (whose states are parts of a block's), or the trust-region method. (Primal coordinate descent keeps nothing
+// here.) Then come the changes, 13 bytes each: part, name, kind, place (2) and value (8).
 #include "state.hpp"
 
 #include <cmath>
@@ -17,6 +18,7 @@
 
 #include "passes.hpp"
 #include "require.hpp"
+#include "tron.hpp"
 
 namespace {
 
@@ -25,17 +27,31 @@ using Values = std::map<std::string, mm::State::Values>;
 
 constexpr Index n = 12, lanes = 5, features = 3;
 
+enum class Steps { exact, exponentiated, pegasos, tron };
+
+// Which steps the bits ask for, where the problem has them.
+Steps steps_of(unsigned bits, const mm::Problem &problem) {
+  const auto steps = static_cast<Steps>(bits >> 6);
+  const bool hinge_only = steps == Steps::exponentiated || steps == Steps::pegasos;
+  if (hinge_only && (problem.squared || problem.formulation == mm::Formulation::weston_watkins)) return Steps::exact;
+  if (steps == Steps::tron && !(problem.squared && problem.separable())) return Steps::exact;
+  return steps;
+}
+
 struct Training {
   std::vector<double> X;
   mm::Rows rows;
   std::optional<mm::Block> block;
   std::optional<mm::Passes> passes;
   std::optional<mm::Weights> weights;
+  std::optional<mm::Tron> tron;
 
   Training(unsigned bits, unsigned more) : X(n * features), rows{mm::Layout::dense, false, X.data(), nullptr, nullptr, n, features, features, 1} {
     const auto formulation = static_cast<mm::Formulation>(bits % 3);
     const mm::Problem problem{formulation, (bits & 4) != 0, lanes};
-    const bool pooled = !problem.separable() && (bits & 8) != 0;
+    const Steps steps = steps_of(bits, problem);
+    const bool pooled = steps == Steps::exact && !problem.separable() && (bits & 8) != 0;
+    const bool sparse = pooled && formulation == mm::Formulation::crammer_singer && (more & 4) != 0;
     mm::Random random(more & 3);
     for (double &x : X) x = static_cast<double>(random.below(2001)) / 1000 - 1;
     std::vector<std::int64_t> row(n);
@@ -45,20 +61,40 @@ struct Training {
     for (std::size_t e = 0; e < n; ++e) label[e] = static_cast<std::int32_t>(e) % lanes;
     mm::kernels().squared_norms(rows, norm.data());
     block.emplace(problem, rows, row, label, std::vector<double>(n, 1.0), norm, pooled, 1);
+    const bool plain = sparse || steps != Steps::exact;
+    if (sparse) weights.emplace(features + 1, lanes, (bits & 16) != 0, mm::Weights::Sparse{true});
+    else weights.emplace(features + 1, lanes, !plain && (bits & 16) != 0);
+    if (!plain && (bits & 32) != 0) weights->set_kappa(1);
+    if (steps == Steps::exponentiated) {
+      begin_inside(problem, label);
+      block->use_exponentiated_gradient();
+    }
+    if (steps == Steps::pegasos) block->use_pegasos((bits & 16) != 0 ? 4 : 1, (bits & 32) != 0, 0);
+    if (steps == Steps::tron) tron.emplace(*block, *weights, 1e-9);
     passes.emplace(std::vector<mm::Block *>{&*block});
-    weights.emplace(features + 1, lanes, (bits & 16) != 0);
-    if ((bits & 32) != 0) weights->set_kappa(1);
     run(600.0 * (more >> 4)); // a pass may be under way
+  }
+  // Duals inside of their simplex, where alone the exponentiated gradient can move them.
+  void begin_inside(const mm::Problem &problem, const std::vector<std::int32_t> &label) {
+    const Index stride = block->alpha_stride();
+    const double share = 1.0 / static_cast<double>(problem.separable() ? 2 : problem.lanes);
+    for (Index i = 0; i < n; ++i)
+      for (Index m = 0; m < problem.lanes; ++m)
+        block->alpha()[i * stride + m] = (m == label[static_cast<std::size_t>(i)]) - share;
+    block->accumulate(weights->view(), 0, n);
   }
   void run(double budget) {
     std::vector<mm::PassRecord> records;
-    if (budget > 0) passes->run(*weights, {1e-9, -INFINITY, budget, 20, true, true, 0.5, 5, true, 1}, records);
+    if (budget > 0 && tron) tron->run(budget, 20);
+    else if (budget > 0) passes->run(*weights, {1e-9, -INFINITY, budget, 20, true, true, 0.5, 5, true, 1}, records);
   }
   template <class F> void with_part(unsigned part, F f) {
     if (part == 0) f(*block);
     else if (part == 1) f(*weights);
-    else f(*passes);
+    else if (part == 2) f(*passes);
+    else f(*tron);
   }
+  unsigned n_parts() const { return tron ? 4 : 3; }
 };
 
 template <class Part> Values state_of(Part &part) {
@@ -116,14 +152,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
   if (size < 2) return 0;
   Training training(data[0], data[1]);
   data += 2, size -= 2;
-  for (unsigned part = 0; part < 3; ++part)
+  for (unsigned part = 0; part < training.n_parts(); ++part)
     training.with_part(part, [&](auto &object) {
       const Values before = state_of(object);
       Values values = before;
       for (std::size_t at = 0; at + sizeof(Change) <= size; at += sizeof(Change)) {
         Change change;
         std::memcpy(&change, data + at, sizeof change);
-        if (change.part % 3 == part) make(values, change);
+        if (change.part % training.n_parts() == part) make(values, change);
       }
       try {
         mm::restore(object, mm::State(std::move(values)));

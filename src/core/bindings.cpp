@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <exception>
 #include <limits>
 #include <string>
@@ -39,6 +40,14 @@ template <class I> void check_csr(const I *indices, const I *indptr, Index n_row
                                   .c_str());
 }
 
+// Arrays over buffers of others, such as a message's, may begin anywhere.
+template <class... Arrays> void check_aligned(const Arrays &...arrays) {
+  const auto aligned = []<class A>(const A &array) {
+    return array.size() == 0 || reinterpret_cast<std::uintptr_t>(array.data()) % alignof(typename A::Scalar) == 0;
+  };
+  if (!(aligned(arrays) && ...)) throw nb::value_error("arrays must be aligned");
+}
+
 void check_intercept(double intercept) {
   if (!std::isfinite(intercept)) throw nb::value_error("the intercept's feature must be finite");
 }
@@ -46,6 +55,7 @@ void check_intercept(double intercept) {
 template <class X, class I>
 PyRows csr_rows(In<X> values, In<I> indices, In<I> indptr, Index n_features, double intercept) {
   check_intercept(intercept);
+  check_aligned(values, indices, indptr);
   if (n_features < 0) throw nb::value_error("n_features is negative");
   if (indptr.shape(0) < 1) throw nb::value_error("CSR indptr is empty");
   if (values.shape(0) != indices.shape(0)) throw nb::value_error("CSR data and indices differ in length");
@@ -58,6 +68,7 @@ PyRows csr_rows(In<X> values, In<I> indices, In<I> indptr, Index n_features, dou
 
 template <class X> PyRows dense_rows(In2<X> values, double intercept) {
   check_intercept(intercept);
+  check_aligned(values);
   const Index n_rows = static_cast<Index>(values.shape(0)), n_features = static_cast<Index>(values.shape(1));
   if (n_rows > 0 && n_features > 1 && values.stride(1) != 1) throw nb::value_error("dense rows must be contiguous");
   return {{mm::Layout::dense, sizeof(X) == 4, values.data(), nullptr, nullptr, n_rows, n_features,
@@ -68,6 +79,7 @@ template <class X> PyRows dense_rows(In2<X> values, double intercept) {
 // The non-zeros of a dense array as CSR parts (data, indices, indptr).
 template <class X> std::optional<nb::tuple> gather_nonzeros(In2<X> dense, double most) {
   const Index n_rows = static_cast<Index>(dense.shape(0)), n_features = static_cast<Index>(dense.shape(1));
+  check_aligned(dense);
   if (n_rows > 0 && n_features > 1 && dense.stride(1) != 1) throw nb::value_error("dense rows must be contiguous");
   if (n_features > 2147483647) throw nb::value_error("too many features for int32 indices");
   std::vector<X> values;

@@ -1,11 +1,13 @@
 """multimargin tune: the search, what it prints, and the command that trains the winner."""
 
 import shlex
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from multimargin.commands.options import FORMULATIONS
+from multimargin.commands.search import _extended
 
 KEYS = {"command", "data", "folds", "fits", "seconds", "best", "accuracy", "at_edge", "points", "train"}
 
@@ -78,7 +80,7 @@ def test_threads_change_nothing(run, folder):
     assert one == two
 
 
-@pytest.mark.parametrize(("sizes", "expected"), [((4, 4, 3), 3), ((4, 4, 1), 2), ((2, 2), 2), ((7, 2), 5)])
+@pytest.mark.parametrize(("sizes", "expected"), [((4, 4, 3), 3), ((4, 4, 1), 2), ((2, 2), 2), ((7, 2), 5), ((5, 2), 5)])
 def test_folds_of_few_rows(run, sizes, expected):
     with open("few.svm", "w") as file:
         file.writelines(f"{c} {c + 1}:{2 + i % 3}\n" for c, size in enumerate(sizes) for i in range(size))
@@ -126,3 +128,25 @@ def test_plot(run, tmp_path, options):
 def test_tuning_writes_no_model(run, tmp_path):
     run("tune", "@iris", "--folds", "2")
     assert list(tmp_path.iterdir()) == []
+
+
+class Grid:
+    """A search whose best C is always the largest one that was tried."""
+
+    def __init__(self):
+        self.tried, self.found = [], self
+
+    def ranked(self):
+        return sorted(self.tried, reverse=True)
+
+    def evaluate(self, points):
+        self.tried += points
+
+
+def test_the_grid_grows_three_times_at_most_and_not_where_a_range_was_given():
+    for given, expected in ((None, [0.0, 2.0, 4.0, 6.0, 8.0]), ((1, 4), [0.0, 2.0])):
+        grid = Grid()
+        grid.evaluate([(0.0, None), (2.0, None)])
+        Cs, gammas = _extended(grid, ([0.0, 2.0], [None]), SimpleNamespace(C_range=given))
+        assert (Cs, gammas) == (expected, [None])
+        assert sorted({point[0] for point in grid.tried}) == expected

@@ -7,6 +7,7 @@ tests/commands/test_errors.py; here is what people try who come from elsewhere, 
 
 import os
 import pickle
+from fractions import Fraction
 
 import dask.array as da
 import numpy as np
@@ -40,6 +41,7 @@ X, y = load_iris(return_X_y=True)
 ROWS, LABELS = X[::5], y[::5]  # 30 rows, for what is trained before it goes wrong
 PARTS = da.from_array(ROWS, chunks=(10, 4))
 DAYS = np.arange("2024-01-01", "2024-01-31", dtype="datetime64[D]")
+STRINGS = np.dtypes.StringDType(na_object=None)
 MIXED = np.array([1, "a", 2] * 10, dtype=object)
 
 
@@ -58,6 +60,15 @@ def fit(*given, on=None, labels=None, weights=None, of=LinearSVM, **parameters):
     return of(*given, **parameters).fit(ROWS if on is None else on, LABELS if labels is None else labels, weights)
 
 
+def of_objects(kind):
+    """The labels as Python's objects."""
+    return np.fromiter((kind(int(k)) for k in LABELS), dtype=object, count=len(LABELS))
+
+
+def online(labels, classes=(0, 1, 2)):
+    return LinearSVM().partial_fit(ROWS, labels, classes=classes)
+
+
 def cluster(**parameters):
     return multimargin.dask.LinearSVM(**parameters).fit(PARTS, da.from_array(LABELS, chunks=10))
 
@@ -72,6 +83,12 @@ def cv(**parameters):
 
 def frame(**columns):
     return pd.DataFrame(columns)
+
+
+def test_what_may_be_given_by_position_may_be():
+    linear, kernel = LinearSVM("dag", "squared_hinge", 2.0), KernelSVM("dag", "poly", 2.0)
+    assert (linear.formulation, linear.loss, linear.C) == ("dag", "squared_hinge", 2.0)
+    assert (kernel.formulation, kernel.kernel, kernel.C) == ("dag", "poly", 2.0)
 
 
 # Names that parameters have elsewhere, and values in the wrong place
@@ -131,9 +148,9 @@ PARAMETERS = [
     (lambda: cv(cv=1), ValueError, "n_splits=2 or more, got n_splits=1"),
     (lambda: cv(cv=1000), ValueError, "n_splits=1000", "n_samples=30"),
     (lambda: cv(Cs=0), ValueError, "Cs must be", "at least 1, got 0"),
-    (lambda: cv(Cs=[]), ValueError, "Cs must be finite numbers", "got []"),
-    (lambda: cv(Cs=[1, -1]), ValueError, "Cs must be finite numbers of at least 1e-300, got [1, -1]"),
-    (lambda: cv(Cs="many"), TypeError, "Cs must be an integer or an array of numbers, got 'many'"),
+    (lambda: cv(Cs=[]), ValueError, "Cs must be an integer or an array of numbers, got []"),
+    (lambda: cv(Cs=[1, -1]), ValueError, "each of Cs must be finite and at least 1e-300, got -1"),
+    (lambda: cv(Cs="many"), TypeError, "each of Cs must be a number, got 'many'"),
 ]
 
 # Weights and labels
@@ -152,6 +169,24 @@ LABELLED = [
     (lambda: fit(labels=ROWS[:, 0]), ValueError, "Unknown label type: continuous"),
     (lambda: fit(labels=np.zeros(30)), ValueError, "needs at least 2 classes; y has only one class, 0.0"),
     (lambda: fit(labels=MIXED), ValueError, "y mixes int, strings", "[str(label) for label in y]"),
+    (lambda: fit(labels=of_objects(Fraction)), ValueError, "y holds Fraction(0, 1), of Fraction: labels must be all"),
+    (
+        lambda: fit(labels=of_objects(lambda k: k > 1 or k)),
+        ValueError,
+        "y mixes bool, int: labels must be all of a kind",
+    ),
+    (lambda: fit(labels=of_objects(lambda k: k + 2**70)), ValueError, "of int: labels must be", "(of 64 bits)"),
+    (lambda: fit(labels=LABELS.astype([("k", int)])), ValueError, "of void: labels must be all of a kind"),
+    (lambda: fit(labels=np.array(["a", None] * 15, STRINGS)), ValueError, "y has no label (None or NaN) in row 1"),
+    (lambda: cv(labels=of_objects(Fraction)), ValueError, "y holds Fraction(0, 1)", "[str(label) for label in y]"),
+    (lambda: online(of_objects(Fraction)), ValueError, "y holds Fraction(0, 1)", "[str(label) for label in y]"),
+    (lambda: online(LABELS, [*"ab", None]), ValueError, "classes must be a list of labels, none of them None or NaN"),
+    (
+        lambda: online(LABELS, [Fraction(1), 2]),
+        ValueError,
+        "classes mixes Fraction, int: labels",
+        "for label in classes",
+    ),
     (lambda: fit(labels=but(MIXED, 4, None)), ValueError, "y has no label (None or NaN) in row 4", "leave out rows"),
     (lambda: fit(labels=pd.Series([*"ab" * 14, None, "a"])), ValueError, "y has no label (None or NaN) in row 28"),
     (lambda: fit(labels=but(LABELS * 1.0, 3, np.nan)), ValueError, "y has no label (None or NaN) in row 3"),
@@ -293,9 +328,38 @@ OF_FILES = [
     (lambda: store((X, y[:3])), ValueError, "150", "3"),
     (lambda: store((X, y), (X[:, :3], y)), ValueError, "3", "4", "features"),
     (lambda: store((but(X, 17, 2, np.nan), y)), ValueError, "chunk 0: X holds NaN", "row 17, column 2"),
+    (
+        lambda: store((X, y), (np.ma.masked_greater(X, 6), y)),
+        ValueError,
+        "chunk 1: X has masked entries",
+        "X.filled(...)",
+    ),
+    (lambda: store((X, np.ma.masked_equal(y, 2))), ValueError, "chunk 0: y has masked entries"),
+    (lambda: store((X, y, np.ma.masked_equal(y, 2))), ValueError, "chunk 0: weights has masked entries"),
+    (lambda: store((X, y, ["heavy"] * 150)), ValueError, "chunk 0", "'heavy'"),
+    (lambda: store(([[1], [1, 2]], [0, 1])), ValueError, "chunk 0", "inhomogeneous shape"),
+    (lambda: store((X, pd.Series(y, dtype="Int64").mask(y == 1))), ValueError, "chunk 0: y has no label", "in row 50"),
+    (
+        lambda: LinearSVM(class_weight=dict.fromkeys(range(3), 0)).fit(store((X, y))),
+        ValueError,
+        "C times the weights is 0",
+    ),
+    (
+        lambda: fit().score(store((X, y.astype(str)))),
+        ValueError,
+        "y holds strings, such as '0', and the classes are numbers",
+    ),
+    (
+        lambda: fit(labels=LABELS.astype(str)).score(store((X, y))),
+        ValueError,
+        "y holds numbers",
+        "classes are strings, such as '0'",
+    ),
     (lambda: LinearSVM().fit(store((X, y)), y), ValueError, "fit(store) takes no y"),
     (lambda: LinearSVM("dag").fit(store((X, y))), ValueError, "formulation='dag'", "store of blocks", "one_vs_rest"),
     (lambda: KernelSVM().fit(store((X, y)), y), TypeError, "KernelSVM does not take a store", "LinearSVM takes one"),
+    (lambda: fit(checkpoint="a\0b"), ValueError, "no file can be called 'a\\x00b'", "give another name"),
+    (lambda: save(fit(), "a\0b"), ValueError, "no file can be called 'a\\x00b'", "give another name"),
     (lambda: fit(checkpoint="data"), CheckpointError, "data: this is not a checkpoint", "file that training writes"),
     (lambda: fit(checkpoint="no/state"), FileNotFoundError, "no is not a folder; make it first"),
     (lambda: fit(checkpoint="folder"), IsADirectoryError, "folder is a folder"),

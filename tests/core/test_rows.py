@@ -5,8 +5,9 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
-from multimargin import _core
+from multimargin import KernelSVM, LinearSVM, _core
 from multimargin.data.rows import as_rows
 from tests.oracles import Problem, duals_of, run
 
@@ -387,3 +388,42 @@ def test_intercept_is_one_more_feature():
     W, used = padded_weights(21, 3, np.float64)
     rows = as_rows(X, 2.0)
     np.testing.assert_allclose(scores_by_rows(rows, W)[:, :3], with_intercept(X, 2.0) @ used, rtol=1e-12, atol=1e-12)
+
+
+def misaligned(array):
+    """The same values at an address that is no multiple of their size."""
+    begins = np.empty(array.nbytes + array.itemsize, dtype=np.uint8)
+    shift = 1 + (-begins.ctypes.data) % array.itemsize
+    moved = begins[shift : shift + array.nbytes].view(array.dtype).reshape(array.shape)
+    moved[...] = array
+    assert not moved.flags.aligned
+    return moved
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("part", ["data", "indices", "indptr", "dense", "gathered"])
+def test_what_is_not_aligned_is_copied_and_the_core_refuses_it(dtype, part):
+    X = matrix(40, 20, dtype, density=0.1 if part == "gathered" else 0.9)
+    expected = as_rows(X, many_passes=part == "gathered").squared_norms()
+    if part in ("dense", "gathered"):
+        moved = misaligned(X)
+        np.testing.assert_array_equal(as_rows(moved, many_passes=part == "gathered").squared_norms(), expected)
+        with pytest.raises(ValueError, match="arrays must be aligned"):
+            _core.Rows.dense(moved, 0.0) if part == "dense" else _core.gather_nonzeros(moved, 1.0)
+        return
+    csr = sp.csr_array(X)
+    setattr(csr, part, misaligned(getattr(csr, part)))
+    np.testing.assert_array_equal(as_rows(csr, only_scored=True).squared_norms(), expected)
+    with pytest.raises(ValueError, match="arrays must be aligned"):
+        _core.Rows.csr(csr.data, csr.indices, csr.indptr, X.shape[1], 0.0)
+
+
+@pytest.mark.parametrize("machine", [LinearSVM(), KernelSVM(), KernelSVM(kernel="linear")])
+@pytest.mark.parametrize("storage", [np.array, sp.csr_array], ids=["dense", "sparse"])
+def test_models_of_rows_that_are_not_aligned(machine, storage):
+    X, y = storage(matrix(60, 8, density=0.9)), np.arange(60) % 3
+    moved = misaligned(X) if storage is np.array else X.copy()
+    if storage is sp.csr_array:
+        moved.data, moved.indices, moved.indptr = map(misaligned, (X.data, X.indices, X.indptr))
+    model = clone(machine).fit(moved, misaligned(y), misaligned(np.ones(60)))
+    np.testing.assert_array_equal(model.decision_function(moved), clone(machine).fit(X, y).decision_function(X))

@@ -1,5 +1,7 @@
 """What is wrong with a collection, one a line: what is given, the exact exception, and words of its message."""
 
+from fractions import Fraction
+
 import dask.array as da
 import numpy as np
 import pandas as pd
@@ -35,6 +37,11 @@ def but(array, place, value):
     changed = np.array(array)
     changed[place] = value
     return changed
+
+
+def objects(kind):
+    """The labels as Python's objects."""
+    return np.fromiter((kind(int(k)) for k in y), dtype=object, count=len(y))
 
 
 def chunked(array):
@@ -77,6 +84,26 @@ FIT = [
     ("NaN in y", (ROWS, chunked(but(y * 1.0, 26, np.nan))), ValueError, "block 1: y", "not finite in row 1"),
     ("no label", (ROWS, halves(but(y.astype(object), 27, None))), ValueError, "block 1: y has no label", "row 2"),
     ("mixed labels", (ROWS, halves(but(y.astype(object), 27, "a"))), ValueError, "block 1: y mixes int, strings"),
+    (
+        "masks",
+        ([delayed(np.ma.masked_greater(X[:25], 5)), delayed(X[25:])], halves(y)),
+        ValueError,
+        "block 0: X has masked",
+    ),
+    ("masks of y", (ROWS, halves(np.ma.masked_equal(y, 2))), ValueError, "block 1: y has masked entries"),
+    (
+        "masks of weights",
+        (ROWS, LABELS, halves(np.ma.masked_equal(y, 2))),
+        ValueError,
+        "block 1: sample_weight has masked",
+    ),
+    (
+        "no labels",
+        (ROWS, halves(objects(Fraction))),
+        ValueError,
+        "y holds Fraction(",
+        "of Fraction: labels",
+    ),
     ("other labels", (ROWS, [delayed(y[:25]), delayed(y[25:].astype(str))]), ValueError, "y mixes numbers (block 0)"),
     ("fractions", (ROWS, ROWS[:, 0]), ValueError, "y must hold classes; it holds fractions"),
     ("one class", (ROWS, da.ones(50, chunks=25, dtype=int)), ValueError, "at least 2 classes; y has only one class, 1"),
@@ -102,6 +129,31 @@ def test_bad_input(here, given, error, words):
         assert word in str(refusal.value)
 
 
+WORDS = np.array(["red", "green", "blue"])[y]
+
+
+@pytest.mark.parametrize(
+    ("given", "plain"),
+    [
+        (WORDS.astype(np.dtypes.StringDType()), WORDS),
+        (objects(lambda k: np.str_(WORDS[y == k][0])), WORDS),
+        (objects(lambda k: k > 0), y > 0),
+        (objects(lambda k: k), y),
+        (pd.Series(y, dtype="Int64"), y),
+        (pd.Series(WORDS, dtype="string"), WORDS),
+    ],
+    ids=["without a width", "NumPy's", "bools", "integers", "pandas' integers", "pandas' strings"],
+)
+def test_odd_labels_are_those_that_they_stand_for(here, given, plain, tmp_path):
+    with here.as_current():
+        model = LinearSVM(tol=0.1).fit(ROWS, halves(given))
+        assert model.classes_.tolist() == np.unique(plain).tolist()
+        assert model.score(ROWS, halves(given)) == model.score(ROWS, halves(plain)) > 0.6
+        assert (model.predict(ROWS).compute() == plain).mean() == model.score(X, given)
+    save(model.to_local(), tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict(X), model.predict(X))
+
+
 def test_chunks_of_unknown_size_are_taken(here):
     chosen = ROWS[:, 0] > 0  # all, but Dask cannot know
     with here.as_current():
@@ -117,6 +169,8 @@ def test_chunks_of_unknown_size_are_taken(here):
         for nothing in ((ROWS[:0], LABELS[:0]), (ROWS, LABELS, 0 * LABELS)):
             with pytest.raises(ValueError, match="nothing to score"):
                 model.score(*nothing)
+        with pytest.raises(ValueError, match=r"y holds strings, such as '\d', and the classes are numbers, such as 0"):
+            model.score(ROWS, LABELS.astype(str))
         with pytest.raises(ValueError, match=r"2 features.*4 features"):
             model.predict(ROWS[:, :2]).compute()
 

@@ -118,7 +118,7 @@ def test_a_worker_that_is_lost_on_the_way_is_replaced(client, monkeypatch):
         ({"cv": 1}, "cv must be"),
         ({"cv": [(0, 1)]}, "cv must be"),
         ({"scoring": "f1_macro"}, "scoring='f1_macro' is not done on a cluster"),
-        ({"Cs": [-1.0]}, "Cs must be finite numbers"),
+        ({"Cs": [-1.0]}, "each of Cs must be finite and at least 1e-300, got -1.0"),
         ({"stopping": "violation"}, "stopping='violation' is not done on a cluster"),
         ({"formulation": "one_vs_one"}, "not trained on a cluster"),
     ],

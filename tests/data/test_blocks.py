@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from multimargin import write_svmlight
 from multimargin.data import block_writing, svmlight_stream
-from multimargin.data.block_files import manifest_of
+from multimargin.data.block_files import manifest_of, write_block
 from multimargin.data.blocks import BlocksError, open_blocks, write_blocks
 from multimargin.data.svmlight import SvmlightFormatError
 
@@ -268,6 +268,21 @@ def test_a_manifest_is_not_trusted(tmp_path, change, words):
         list(open_blocks(store.path))
 
 
+@pytest.mark.parametrize("label", [-1, 2])
+def test_a_block_is_not_trusted(tmp_path, label):
+    """Not even one with the right checksum, in the manifest, too."""
+    labels = np.zeros(3, np.int32)
+    labels[1] = label
+    store = write_blocks(tmp_path / "s", [(np.ones((3, 2)), [0, 1, 0])])
+    (entry,) = store.entries
+    forged = write_block(store.path, entry.file, store.layout, np.ones((3, 2)), labels, None)
+    manifest = store.path / "manifest.json"
+    body = json.loads(manifest.read_bytes())["store"] | {"blocks": [forged._asdict()]}
+    manifest.write_bytes(manifest_of(body))
+    with pytest.raises(BlocksError, match="a label is outside of the 2 that the store has"):
+        list(open_blocks(store.path))
+
+
 def test_a_manifest_is_as_it_was_written(tmp_path):
     """Even where JSON does not care."""
     store = write_blocks(tmp_path / "s", [(X, Y)])
@@ -413,6 +428,34 @@ def test_blocks_are_as_large_as_asked_for(tmp_path):
     sizes = [8 * 16 * entry.rows / 2**20 for entry in store.entries]
     assert all(0.1 < size <= 0.125 for size in sizes[:-1])
     assert len(write_blocks(tmp_path / "one", [(rows, labels)], block_mb=2000)) == 1  # the most
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("index", [None, np.int32, np.int64])  # None: dense
+def test_a_block_has_the_rows_that_fit_to_the_byte(tmp_path, dtype, index):
+    """A row takes its values, a label of 4 bytes and, if it is sparse, its columns and its end."""
+    rows, value = np.ones((40, 6), dtype), np.dtype(dtype).itemsize
+    of_row = 4 + 6 * value
+    if index is not None:
+        rows = sp.csr_array(rows)
+        rows.indices, rows.indptr = rows.indices.astype(index), rows.indptr.astype(index)
+        of_row = 4 + 6 * (value + rows.indices.itemsize) + rows.indptr.itemsize
+    for bytes_more, expected in ((0, 10), (-1, 9), (of_row, 11)):
+        size = (10 * of_row + bytes_more) / 2**20
+        store = write_blocks(tmp_path / f"{bytes_more}", [(rows, np.arange(40) % 2)], block_mb=size)
+        assert store.entries[0].rows == expected
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_columns_whose_names_are_numbers(tmp_path, suffix):
+    pandas = pytest.importorskip("pandas")
+    values, labels = RNG.random((20, 2)), RNG.choice(["a", "b"], 20)
+    frame = pandas.DataFrame({7: values[:, 0], 8: values[:, 1], 9: labels})
+    path = tmp_path / f"t{suffix}"
+    frame.to_csv(path, index=False) if suffix == ".csv" else frame.to_parquet(path)
+    store = write_blocks(tmp_path / "store", path, label="9")
+    np.testing.assert_allclose(content(store)[0], values, rtol=1e-15)
+    np.testing.assert_array_equal(content(store)[1], labels)
 
 
 def test_the_functions_are_in_the_package_and_loaded_on_first_use():

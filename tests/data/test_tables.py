@@ -1,6 +1,8 @@
 """Tables: roles of columns, text as it stands in the file, and the transformer."""
 
 import io
+import os
+import threading
 
 import numpy as np
 import pandas
@@ -229,3 +231,16 @@ def test_labels_are_integers_where_they_are_written_so(tmp_path, label, kind):
     (tmp_path / "t.csv").write_text(f"a,label\n1,{label}\n2,3\n")
     _, labels = read_table(tmp_path / "t.csv", Columns(numeric=("a",)), "label")
     assert labels.dtype.kind == kind and labels.astype(str).tolist() == [label, "3"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_table_may_come_through_a_pipe(path):
+    """Which can be read but once, though roles are found before values are read."""
+    pipe = path.with_name(f"pipe.{path.name}")
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=[path.read_bytes()])
+    writer.start()
+    frame, y, columns = read_training_table(pipe, "y", Wanted())
+    writer.join()
+    expected, labels, roles = read_training_table(path, "y", Wanted())
+    assert frame.equals(expected) and y.tolist() == labels.tolist() and columns == roles

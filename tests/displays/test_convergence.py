@@ -11,6 +11,7 @@ from sklearn.datasets import load_digits
 
 from multimargin import KernelSVM, LinearSVM
 from multimargin.displays import ConvergenceDisplay
+from multimargin.displays.convergence import _carry_on
 from multimargin.displays.drawing import power_of_ten
 
 X, y = load_digits(return_X_y=True)
@@ -105,3 +106,9 @@ def test_wrong_arguments_are_refused():
 )
 def test_ticks_are_powers_of_ten(value, words):
     assert power_of_ten(value) == words
+
+
+def test_nothing_is_carried_on_to_before_the_first_value():
+    out = np.full(5, np.nan)
+    _carry_on(np.array([2.0, 4.0]), np.array([20.0, 40.0]), np.array([0.0, 1.9, 2.0, 3.0, 9.0]), out)
+    np.testing.assert_array_equal(out, [np.nan, np.nan, 20.0, 20.0, 40.0])

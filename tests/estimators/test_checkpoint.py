@@ -346,7 +346,8 @@ def kept(iris, tmp_path):
         ({"loss": "squared_hinge"}, "loss was 'hinge' and is 'squared_hinge'"),
         ({"solver": "newton"}, "solver was 'sdm' and is 'newton'"),
         ({"n_jobs": 2}, "n_jobs was 1 and is 2"),
-        ({"random_state": 5}, "random_state was 0 and is "),
+        ({"random_state": 5}, "random_state was None and is 5;"),
+        ({"random_state": np.random.RandomState(5)}, "random_state was None and is RandomState;"),
         ({"class_weight": {0: 2, 1: 1}}, "class_weight was None and is {0.0: 2.0, 1.0: 1.0}"),
         ({"tol": 1e-4, "fit_intercept": False}, "fit_intercept was True and is False, tol was 0.001 and is 0.0001"),
     ],
@@ -360,6 +361,15 @@ def test_other_parameters(iris, kept, parameters, said):
     assert path.read_bytes() == before
 
 
+def test_the_same_seed_goes_on_and_another_draw_does_not(iris, tmp_path):
+    model = LinearSVM(solver="sdm", checkpoint=tmp_path / "state", random_state=np.random.RandomState(5))
+    assert stopped(model, *iris, InterruptAt(3), 0)
+    model.set_params(callbacks=None)
+    with pytest.raises(CheckpointError, match="another training: random_state has other values;"):
+        model.fit(*iris)  # it has drawn once already
+    assert model.set_params(random_state=np.random.RandomState(5)).fit(*iris).converged_
+
+
 def test_another_kernel_of_the_same_name(iris, tmp_path):
     def kernel(gamma):
         return lambda X, Y: np.exp(-gamma * ((X[:, None] - Y[None]) ** 2).sum(axis=2))
@@ -370,6 +380,11 @@ def test_another_kernel_of_the_same_name(iris, tmp_path):
     with pytest.raises(CheckpointError, match="kernel has other values"):
         model.set_params(kernel=kernel(0.2)).fit(*iris)
     assert model.set_params(kernel=kernel(0.1)).fit(*iris).converged_
+
+
+def test_another_kind_of_machine(iris, kept):
+    with pytest.raises(CheckpointError, match="another training: the estimator was LinearSVM and is KernelSVM, "):
+        KernelSVM(checkpoint=kept[0]).fit(*iris)
 
 
 def test_other_data(iris, kept):
@@ -691,6 +706,12 @@ def test_duals_outside_of_their_caps_are_refused(blobs, tmp_path, Machine, formu
             "rows that another machine learns from",
         ),
         ("pairs", "training.which", lambda which: which.astype(float), "there are no such machines"),
+        (
+            "certified",
+            "loop.machines.0.certificate.dual",
+            lambda dual: dual + 1e6,
+            "a lower bound is above the objective",
+        ),
         ("linear", "loop.machines.0.weights.previous", lambda W: W + np.float32(1e30), "weights that are no numbers"),
         (
             "linear",
@@ -704,9 +725,10 @@ def test_numbers_that_no_training_has_are_refused(iris, tmp_path, machine, name,
     make = {
         "pairs": lambda **options: KernelSVM("one_vs_one", **options),
         "linear": lambda **options: LinearSVM("weston_watkins", "squared_hinge", solver="accelerated_sdm", **options),
+        "certified": lambda **options: LinearSVM(solver="sdm", tol=1e-7, **options),
     }[machine]
     path = tmp_path / "state"
-    assert stopped(make(checkpoint=path), *iris, InterruptAt(1), 0)
+    assert stopped(make(checkpoint=path), *iris, InterruptAt(60 if machine == "certified" else 1), 0)
     description, arrays = read_container(path, CHECKPOINT)
     write_container(path, CHECKPOINT, description, arrays | {name: forge(arrays[name])})
     with pytest.raises(CheckpointError, match=words):

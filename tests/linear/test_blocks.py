@@ -354,6 +354,17 @@ def test_an_interrupt_leaves_the_last_certified_model(store):
     assert not list(store.path.parent.glob("multimargin-duals-*"))
 
 
+def test_an_interrupt_before_any_certificate_takes_a_moment_for_one(store):
+    def interrupt(record):
+        raise KeyboardInterrupt
+
+    model = LinearSVM(tol=1e-9, callbacks=[interrupt])
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(store)
+    assert not model.converged_ and 0 < model.dual_gap_ < 1
+    assert model.score(store) > 0.5
+
+
 BOUNDED = """
 import sys, tracemalloc, warnings
 from multimargin import LinearSVM

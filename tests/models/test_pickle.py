@@ -1,11 +1,13 @@
 """pickle, joblib and skops keep working beside our own files."""
 
+import copy
 import pickle
 
 import joblib
 import pytest
 import scipy.sparse as sp
 import skops.io
+from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
@@ -52,3 +54,18 @@ def test_pipelines():
     model = make_pipeline(TfidfVectorizer(), LinearSVM()).fit(words, list("abaaab"))
     again = pickle.loads(pickle.dumps(model))
     assert same(again.decision_function(words), model.decision_function(words))
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_models_that_were_not_fitted(model):
+    model = clone(model)
+    for again in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert again.get_params() == model.get_params() and not hasattr(again, "classes_")
+        assert same(again.fit(X, Y).predict(X), model.fit(X, Y).predict(X))
+
+
+def test_sparse_weights():
+    model = LinearSVM(memory_mb=1e-6).fit(X, Y)
+    assert sp.issparse(model.coef_)
+    again = pickle.loads(pickle.dumps(model))
+    assert sp.issparse(again.coef_) and same(again.predict(X), model.predict(X))

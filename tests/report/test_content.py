@@ -4,6 +4,7 @@ import re
 from decimal import Decimal
 from itertools import pairwise
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -15,6 +16,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from multimargin import KernelSVM, LinearSVM, LinearSVMCV
+from multimargin.report.calibration import Calibration
+from multimargin.report.provenance import parameters
+from multimargin.report.rows import Rows
 from tests.report.pages import report, texts_and_labels
 
 X, y = load_digits(return_X_y=True)
@@ -288,6 +292,16 @@ def test_without_duals_to_read_the_margins_decide(model, data):
     assert [int(row[2]) for row in table] == scores.argmax(axis=1)[expected].tolist()
 
 
+def test_rows_that_nobody_doubts_are_not_listed():
+    labels = np.arange(60) % 3
+    rows = np.eye(3)[labels] * (1 + labels[:, None] + np.arange(60)[:, None])  # those far out are at rest
+    model = LinearSVM(tol=1e-6).fit(rows, labels)
+    share = np.asarray(model.label_doubt().sum(axis=1)).ravel().round(6)
+    assert 0 < (share > 0).sum() < 15
+    table = doubt_table(report(model, rows, labels))
+    assert sorted(int(row[0]) for row in table) == np.flatnonzero(share > 0).tolist()
+
+
 def test_features_of_doubtful_rows_are_theirs(page):
     for row, *_, content in doubt_table(page):
         shown = re.findall(r"x(\d+) ([\d.]+)", content)
@@ -335,6 +349,28 @@ def test_steps_without_names_of_features():
     assert evidence(report(model, X_test, y_test))["0"][0][0][0].startswith("x")
     alone = make_pipeline(LinearSVM(C=0.1)).fit(X_train, y_train)
     assert facts(report(alone, X_test, y_test))["Accuracy"]
+
+
+def test_long_texts_are_cut_and_short_ones_are_whole():
+    for length, shown in ((2000, "x" * 2000), (2001, "x" * 1999 + "…")):
+        rows = Rows(X_test, [], texts=["x" * length] * len(y_test))
+        assert rows.show(0).text == shown
+
+
+def test_a_step_is_named_only_where_there_are_several():
+    assert [title for title, _ in parameters(MODEL)] == ["LinearSVM"]
+    steps = make_pipeline(StandardScaler(), LinearSVM())
+    assert [title for title, _ in parameters(steps)] == ["StandardScaler (standardscaler)", "LinearSVM (linearsvm)"]
+
+
+def test_the_diagonal_of_the_calibration_is_one():
+    judged = Calibration(np.array([0.55, 0.9]), np.array([0.5, 0.95]), np.array([10, 20]), 0.1, 0.05)
+    _, ax = plt.subplots()
+    judged.plot(ax)
+    across, up = ax.lines[0].get_data()
+    assert list(across) == list(up) == [pytest.approx(0.4), 1.0]
+    assert ax.get_xlim() == ax.get_ylim() == (pytest.approx(0.4), 1.01)
+    plt.close("all")
 
 
 def test_the_path_of_C():

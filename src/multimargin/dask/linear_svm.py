@@ -15,6 +15,7 @@ from multimargin.dask.collections import blocks_beside, blocks_of, feature_names
 from multimargin.dask.presence import Presence
 from multimargin.dask.training import ClusterRequest, train_on_cluster
 from multimargin.dask.worker import Summary, summary
+from multimargin.data.labels import check_comparable, plain_labels
 from multimargin.distributed.rank import Effort, Job
 from multimargin.estimators import linear_svm
 from multimargin.linear.loop import Limits
@@ -220,12 +221,13 @@ def _ask(model, X, method: str, columns: tuple[int, ...], dtype: np.dtype) -> np
 
 def weight_right(model, X, y, weight, number: int) -> tuple[float, float]:
     """Weights of the rows of a block that are predicted right, and of all."""
-    y = np.asarray(y)
+    y = np.asarray(plain_labels(y))
     weight = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
     if not len(y) == len(weight) == X.shape[0]:
         raise ValueError(
             f"block {number}: X has {X.shape[0]} rows, y has {len(y)} labels, and there are {len(weight)} weights"
         )
+    check_comparable(model.classes_, y)
     return float(weight[model.predict(X) == y].sum()) if len(y) else 0.0, float(weight.sum())
 
 

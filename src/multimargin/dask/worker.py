@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 from distributed import get_worker, secede
 
-from multimargin.data.rows import checked
+from multimargin.data.labels import check_labels, plain_labels
+from multimargin.data.rows import check_masks, checked
 from multimargin.distributed.collective import Listener, connect, why_unreachable
 from multimargin.distributed.rank import Job, Part, Rank, Reply
-from multimargin.estimators.bad_rows import check_labels
 
 # Ranks by worker and training: workers may share a process. A training that ends takes its rank away; one whose client
 # was killed leaves it until another begins, an hour or more after its last round.
@@ -51,8 +51,10 @@ def prepared(X: Any, y: Any, weight: Any, number: int) -> Block:
         if hasattr(X, "to_numpy"):
             X = X.to_numpy()
         X = checked(X)
-        y = np.asarray(y)
+        check_masks(y, "y")
+        y = np.asarray(plain_labels(y))
         if weight is not None:
+            check_masks(weight, "sample_weight")
             weight = np.asarray(weight, dtype=np.float64)
             if weight.shape != y.shape or not np.isfinite(weight).all() or (weight < 0).any():
                 raise ValueError("sample_weight must be finite, not negative, and one a row")

@@ -23,8 +23,12 @@ def checked_target(path: str | os.PathLike) -> Path:
     ------
     OSError
         If it is a folder, or in none.
+    ValueError
+        If no file can have such a name.
     """
     target = Path(path)
+    if "\0" in str(target):  # of which Python says no more than that there is no such file
+        raise ValueError(f"no file can be called {str(target)!r}, with a character NUL in it; give another name")
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a folder; give the name of a file")
     if target.exists() and not target.is_file():  # /dev/stdout is a link to what has no path

@@ -259,10 +259,15 @@ class _State:
 
     def codes(self, y: np.ndarray, name: str) -> np.ndarray:
         """Positions of labels in the list, which grows."""
+        if not len(y):
+            return np.zeros(0, np.int32)
         kind = {"i": "int", "u": "int", "f": "float", "b": "bool", "U": "str"}.get(y.dtype.kind)
         if kind is None and y.dtype.kind == "O" and all(isinstance(label, str) for label in y):
-            kind, y = "str", y.astype(str)
-        if kind is None or (y.dtype.kind == "u" and len(y) and int(y.max()) > np.iinfo(np.int64).max):
+            kind, objects, y = "str", y, y.astype(str)
+            if not np.array_equal(y, objects):
+                raise ValueError(f"{name}: a label ends in the character NUL, which NumPy takes for padding")
+        too_wide = kind == "float" and y.dtype.itemsize > 8
+        if kind is None or too_wide or (y.dtype.kind == "u" and int(y.max()) > np.iinfo(np.int64).max):
             raise ValueError(f"{name}: labels must be whole numbers, numbers, booleans or strings, got {y.dtype}")
         if kind == "float" and not np.isfinite(y).all():
             raise ValueError(f"{name}: labels must be finite")

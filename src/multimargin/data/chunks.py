@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from multimargin.data.labels import plain_labels
 from multimargin.data.npz import read_npz
-from multimargin.data.rows import canonical, check_sparse, where_not_finite
+from multimargin.data.rows import canonical, check_masks, check_sparse, where_not_finite
 from multimargin.data.svmlight_stream import Place, stream_svmlight
 from multimargin.data.table_stream import Features, features_of, stream_table
 from multimargin.data.tables import is_table, suffix_of
@@ -119,36 +120,44 @@ def source_of(source: Any, dtype: np.dtype | None, n_features: int | None, zero_
 
 
 def checked(X: Any, y: Any, weight: Any, begin: list[int], name: str, dtype: np.dtype | None) -> Chunk:
-    """A chunk whose parts fit together, of finite numbers."""
+    """A chunk whose parts fit together, of finite numbers. Errors name it."""
+    try:
+        return Chunk(*_fitting(X, y, weight, dtype), begin, name)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def _fitting(X: Any, y: Any, weight: Any, dtype: np.dtype | None) -> tuple[Any, np.ndarray, np.ndarray | None]:
+    for given, what in ((X, "X"), (y, "y"), (weight, "weights")):
+        check_masks(given, what)
     if sp.issparse(X):
         check_sparse(X)
         X = X.tocsr()
     else:
         X = np.asarray(X)
     if X.ndim != 2:
-        raise ValueError(f"{name}: X must have rows and columns, got shape {X.shape}")
+        raise ValueError(f"X must have rows and columns, got shape {X.shape}")
     if X.dtype.kind not in "biuf":
-        raise ValueError(f"{name}: X must hold numbers, got dtype {X.dtype}")
+        raise ValueError(f"X must hold numbers, got dtype {X.dtype}")
     wanted = dtype or (X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64))
     with np.errstate(over="ignore"):  # what float32 cannot hold is found below
         X = X.astype(wanted, copy=False)
     X = canonical(X) if sp.issparse(X) else np.ascontiguousarray(X)
-    y = np.asarray(y)
+    y = np.asarray(plain_labels(y))
     if y.shape != (X.shape[0],):
-        raise ValueError(f"{name}: X has {X.shape[0]} rows, y has shape {y.shape}")
+        raise ValueError(f"X has {X.shape[0]} rows, y has shape {y.shape}")
     if weight is not None:
         weight = np.ascontiguousarray(weight, np.float64)
         if weight.shape != y.shape:
-            raise ValueError(f"{name}: X has {X.shape[0]} rows, the weights have shape {weight.shape}")
+            raise ValueError(f"X has {X.shape[0]} rows, the weights have shape {weight.shape}")
         if not (np.isfinite(weight).all() and (weight >= 0).all()):
-            raise ValueError(f"{name}: weights must be finite and not negative")
+            raise ValueError("weights must be finite and not negative")
     if not all_finite(X.data if sp.issparse(X) else X):
         row, column, _ = where_not_finite(X) or (0, 0, 0.0)
         raise ValueError(
-            f"{name}: X holds NaN, infinity or a value too large for {wanted}; the first is in row {row}, "
-            f"column {column}"
+            f"X holds NaN, infinity or a value too large for {wanted}; the first is in row {row}, column {column}"
         )
-    return Chunk(X, y, weight, begin, name)
+    return X, y, weight
 
 
 def all_finite(values: np.ndarray) -> bool:

@@ -29,8 +29,8 @@ def as_rows(X: Any, intercept: float = 0.0, *, many_passes: bool = False, only_s
     ----------
     X : CSR matrix or array, or ndarray of shape (n_samples, n_features)
         float32 or float64. CSR indices may be int32 or int64. Dense rows must be contiguous.
-        Nothing is copied, except CSR rows with unsorted or duplicate entries and the non-zeros of a dense array that
-        is mostly zeros, if ``many_passes``.
+        Nothing is copied, except what is not aligned (as arrays over parts of files and messages may be), CSR rows with
+        unsorted or duplicate entries and the non-zeros of a dense array that is mostly zeros, if ``many_passes``.
     intercept : float
         Value of a constant feature that follows the columns of X; 0 for none.
     many_passes : bool
@@ -47,9 +47,10 @@ def as_rows(X: Any, intercept: float = 0.0, *, many_passes: bool = False, only_s
     if hasattr(X, "indptr"):
         if not isinstance(X, Csr) and (not only_scored or X.indices.dtype != X.indptr.dtype):
             X = canonical(X)
-        return _core.Rows.csr(X.data, X.indices, X.indptr, X.shape[1], intercept)
+        return _core.Rows.csr(*map(_aligned, (X.data, X.indices, X.indptr)), X.shape[1], intercept)
     if (X.shape[1] > 1 and X.strides[1] != X.itemsize) or X.strides[0] % X.itemsize:
         X = np.ascontiguousarray(X)
+    X = _aligned(X)
     if many_passes and X.shape[1] >= 16:
         sampled = X[:: max(1, X.shape[0] // 256)]
         few = _FEW_NONZEROS[X.itemsize]
@@ -59,6 +60,10 @@ def as_rows(X: Any, intercept: float = 0.0, *, many_passes: bool = False, only_s
             wide = indptr.dtype if len(data) > np.iinfo(np.int32).max else indices.dtype
             return _core.Rows.csr(data, indices.astype(wide, copy=False), indptr.astype(wide), X.shape[1], intercept)
     return _core.Rows.dense(X, intercept)
+
+
+def _aligned(values: np.ndarray) -> np.ndarray:
+    return values if values.flags.aligned else values.copy()
 
 
 def has_features(X: Any) -> bool:
@@ -80,8 +85,18 @@ def where_not_finite(X: Any) -> tuple[int, int, float] | None:
     return row, column, float(values.ravel()[at])
 
 
+def check_masks(values: Any, name: str) -> None:
+    """Refuse masked entries, which everybody downstream would take as they are."""
+    if np.ma.is_masked(values):
+        raise ValueError(
+            f"{name} has masked entries, whose values would be taken as they are: fill them ({name}.filled(...)), or "
+            "leave their rows out"
+        )
+
+
 def checked(X: Any, n_features: int | None = None) -> Any:
     """X as finite numbers of float32 or float64, CSR or dense, with the right number of columns if that is known."""
+    check_masks(X, "X")
     sparse = hasattr(X, "tocsr")
     if sparse:
         check_sparse(X)

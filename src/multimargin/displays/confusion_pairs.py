@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from multimargin.data.labels import plain_labels
 from multimargin.displays.drawing import BLUE, ORANGE, axes_to_draw_on, quiet, shortened
 
 _LONGEST_NAME = 28
@@ -39,7 +40,7 @@ class ConfusedPairs:
 
 def confused_pairs(y_true: Any, y_pred: Any) -> ConfusedPairs:
     """All pairs of classes that were confused; never a matrix of classes times classes."""
-    y_true, y_pred = column_or_1d(y_true), column_or_1d(y_pred)
+    y_true, y_pred = (column_or_1d(plain_labels(y)) for y in (y_true, y_pred))
     check_consistent_length(y_true, y_pred)
     for labels in (y_true, y_pred):
         check_classification_targets(labels)

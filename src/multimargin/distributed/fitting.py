@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from multimargin.data.labels import plain_labels
 from multimargin.data.rows import checked
 from multimargin.distributed.agreement import agree
 from multimargin.distributed.collective import Collective
@@ -87,7 +88,7 @@ class _Rows(NamedTuple):
     def of(cls, model: LinearSVM, X: Any, y: Any, sample_weight: Any, classes: Any) -> _Rows:
         model._check()
         _check_for_ranks(model)
-        X, y, classes = checked(X), np.asarray(y), np.unique(classes)
+        X, y, classes = checked(X), np.asarray(plain_labels(y)), np.unique(plain_labels(np.asarray(classes)))
         k = len(classes)
         if k < 2:
             raise ValueError(f"LinearSVM needs at least 2 classes; got {classes!r}")

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from multimargin.data.block_writing import MANIFEST
+from multimargin.data.labels import check_labels, no_label
 from multimargin.data.rows import where_not_finite
 
 
@@ -43,51 +44,6 @@ def check_dates(X: Any) -> None:
             )
 
 
-def check_masks(values: Any, name: str) -> None:
-    """Refuse masked entries, which everybody downstream would take as they are."""
-    if np.ma.is_masked(values):
-        raise ValueError(
-            f"{name} has masked entries, whose values would be taken as they are: fill them ({name}.filled(...)), or "
-            "leave their rows out"
-        )
-
-
-def plain_labels(y: Any) -> Any:
-    """Labels of pandas' own types, or whole numbers that are Python objects, as NumPy's: through float64, which others
-    make of them, large ones would become the same."""
-    check_masks(y, "y")
-    dtype = getattr(y, "dtype", None)
-    if isinstance(dtype, np.dtype):
-        labels = np.asarray(y).tolist() if dtype.kind == "O" and np.ndim(y) == 1 else []
-        return np.array(labels) if labels and all(type(label) is int for label in labels) else y
-    kind = getattr(dtype, "kind", "")
-    if dtype is None or not hasattr(y, "to_numpy") or not hasattr(y, "isna") or np.ndim(y) != 1:
-        return y
-    missing = np.flatnonzero(np.asarray(y.isna()))
-    if len(missing):
-        raise _no_label(missing[0])
-    return y.to_numpy(dtype={"i": np.int64, "u": np.uint64, "b": np.bool_}[kind]) if kind in ("i", "u", "b") else y
-
-
-def _no_label(row: int) -> ValueError:
-    return ValueError(f"y has no label (None or NaN) in row {row}: leave out rows without one")
-
-
-def check_labels(y: np.ndarray) -> None:
-    """Refuse labels that are missing, or of kinds that have no order among each other."""
-    if y.dtype != object:
-        return
-    missing = np.flatnonzero([label is None or type(label).__name__ == "NAType" or label != label for label in y])
-    if len(missing):
-        raise _no_label(missing[0])
-    kinds = {"strings" if isinstance(label, str) else type(label).__name__ for label in y}
-    if len(kinds) > 1 and "strings" in kinds:
-        raise ValueError(
-            f"y mixes {', '.join(sorted(kinds))}, which have no order: labels must be all of a kind, such as "
-            "[str(label) for label in y]"
-        )
-
-
 def explained(error: ValueError | OverflowError, X: Any, y: Any) -> ValueError | OverflowError:
     """The same error; where it leaves open which entry it is about, that is said."""
     first, _, rest = str(error).partition("\n")
@@ -99,7 +55,7 @@ def explained(error: ValueError | OverflowError, X: Any, y: Any) -> ValueError |
     elif re.match(r"Input y contains (NaN|infinity)", first):
         labels = np.asarray(y, dtype=np.float64)
         row = np.flatnonzero(~np.isfinite(labels.ravel()))[0]
-        return _no_label(row) if np.isnan(labels.ravel()[row]) else ValueError(f"{first.rstrip('.')}, in row {row}")
+        return no_label(row) if np.isnan(labels.ravel()[row]) else ValueError(f"{first.rstrip('.')}, in row {row}")
     elif isinstance(error, OverflowError) or first.startswith("could not convert string to float"):
         row, column, value = _no_number(X)
         advice = "make numbers of texts (TfidfVectorizer) and categories (OneHotEncoder) first"

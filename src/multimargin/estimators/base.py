@@ -17,15 +17,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from multimargin.data.blocks import BlockStore
-from multimargin.data.rows import check_sparse, with_plain_parts
-from multimargin.estimators.bad_rows import (
-    check_dates,
-    check_labels,
-    check_masks,
-    check_path,
-    explained,
-    plain_labels,
-)
+from multimargin.data.labels import check_labels, plain_labels
+from multimargin.data.rows import check_masks, check_sparse, with_plain_parts
+from multimargin.estimators.bad_rows import check_dates, check_path, explained
 from multimargin.estimators.calibration import log_probabilities, probabilities
 from multimargin.estimators.callbacks import CallbackSupport, observed, with_callbacks
 from multimargin.estimators.identity import identity
@@ -92,7 +86,6 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         """What is asked for; rows, labels and weights as callbacks are told them."""
         self._check()
         X, y = self._validated(X, y, reset=True)
-        check_labels(y)
         check_classification_targets(y)
         previous_classes = getattr(self, "classes_", None)
         self.classes_, encoded = self._encoded(y)
@@ -155,15 +148,19 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
             check_sparse(X)
             X = with_plain_parts(X)
         if not isinstance(y, str):
+            check_masks(y, "y")
             y = plain_labels(y)
         options: dict[str, Any] = dict(
             accept_sparse=accept_sparse, dtype=[np.float64, np.float32], order="C", reset=reset
         )
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # sums over X, to see whether it is finite
-                return validate_data(self, X, y, **options)
+                validated = validate_data(self, X, y, **options)
         except (ValueError, OverflowError) as error:
             raise explained(error, X, y) from None
+        if isinstance(validated, tuple):
+            check_labels(validated[1])
+        return validated
 
     def _weights_of_rows(self, X, sample_weight) -> np.ndarray:
         check_masks(sample_weight, "sample_weight")
@@ -214,6 +211,10 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         """Class labels."""
         check_is_fitted(self)
         return self._predicted(self._validated(X, reset=False))
+
+    def score(self, X, y, sample_weight=None):
+        """Accuracy on X and y."""
+        return super().score(X, plain_labels(y), sample_weight)
 
     def top_classes(self, X, n=5):
         """The best few classes of every row, exactly, without the scores of all rows and classes at once.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -82,7 +82,8 @@ def _rows(X: Any, labels: np.ndarray, classes: np.ndarray, weight: np.ndarray) -
 
 def _parameters(model: Any, seed: int) -> dict[str, str]:
     told = {name: _word(value) for name, value in model.get_params(deep=False).items() if name not in _FREE}
-    return told | {"random_state": str(seed)}
+    drawn = f"{_word_of_state(model.random_state)} #{seed}"  # by a state that draws on
+    return {"the estimator": model._name} | told | {"random_state": drawn}
 
 
 def _told(X: Any) -> str:
@@ -102,6 +103,10 @@ def _word(value: Any) -> str:
     if callable(value):
         return getattr(value, "__qualname__", type(value).__qualname__)
     return repr(value)
+
+
+def _word_of_state(state: Any) -> str:
+    return str(state) if state is None or isinstance(state, Integral) else type(state).__name__
 
 
 def _as_arrays(classes: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -298,7 +298,7 @@ class KernelSVM(MarginClassifier):
             step=self.step,
             threshold_factor=float(self.threshold_factor),
             working_set=None if self.working_set is None else int(self.working_set),
-            cache_bytes=int(self.cache_mb * 2**20),
+            cache_bytes=int(float(self.cache_mb) * 2**20),
             tol=float(self.tol),
             stopping=self.stopping,
             shrinking=bool(self.shrinking),

@@ -121,14 +121,18 @@ class LinearMachine(Margins):
 
     def _sparse_weights(self, n_weights: int) -> bool:
         restricted = (self.solver_options or {}).get("restricted_step", True)
-        memory_mb = getattr(self, "memory_mb", None)  # LinearSVMCV has none
-        sparse = weights_are_sparse(n_weights, self._n_lanes(), self.formulation, self.solver, restricted, memory_mb)
+        lanes, limit = self._n_lanes(), self._memory_mb()
+        sparse = weights_are_sparse(n_weights, lanes, self.formulation, self.solver, restricted, limit)
         if sparse and self.probability:
             raise ValueError(
                 f"probability=True needs the scores of all rows and all {len(self.classes_)} classes at once, which "
                 "are too many with sparse weights; set probability=False, or raise memory_mb"
             )
         return sparse
+
+    def _memory_mb(self) -> float | None:
+        limit = getattr(self, "memory_mb", None)  # LinearSVMCV has none
+        return None if limit is None else float(limit)
 
     def _settings(self, solver: str) -> Settings:
         return Settings(

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from multimargin.data.blocks import BlockStore
+from multimargin.data.labels import check_comparable, check_labels, plain_labels
 from multimargin.estimators.base import MarginClassifier
 from multimargin.estimators.identity import identity_of_stored
 from multimargin.estimators.linear_machine import LinearMachine
@@ -198,7 +199,7 @@ class LinearSVM(LinearMachine, MarginClassifier):
             self.classes_ = _announced(classes)
             if len(self.classes_) < 2:
                 raise ValueError(f"LinearSVM needs at least 2 classes; got only one class, {self.classes_[0]}")
-        elif classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
+        elif classes is not None and not np.array_equal(self.classes_, _announced(classes)):
             raise ValueError(
                 f"classes={classes!r} is not the same as on the last call to partial_fit: {self.classes_!r}"
             )
@@ -244,7 +245,7 @@ class LinearSVM(LinearMachine, MarginClassifier):
             settings=self._settings(solver),
             limits=Limits(self.max_iter, self.time_limit),
             seed=self._seed(),
-            memory_mb=self.memory_mb,
+            memory_mb=self._memory_mb(),
         )
         if self.checkpoint is not None:
             of = identity_of_stored(self, X, request)
@@ -276,6 +277,7 @@ class LinearSVM(LinearMachine, MarginClassifier):
             return super().score(X, y, sample_weight)
         if y is not None or sample_weight is not None:
             raise ValueError("the labels of a store are in it: score(store) takes no y and no sample_weight")
+        check_comparable(self.classes_, X.classes)
         return sum(int((self.predict(block.X) == block.y).sum()) for block in X) / X.n_rows
 
     def __getstate__(self):
@@ -296,7 +298,8 @@ class LinearSVM(LinearMachine, MarginClassifier):
 
 def _announced(classes: Any) -> np.ndarray:
     """The classes of partial_fit, sorted."""
-    given = np.asarray(classes)
+    given = np.asarray(plain_labels(np.asarray(classes)))
     if given.ndim != 1 or any(label is None or label != label for label in given.tolist()):
         raise ValueError(f"classes must be a list of labels, none of them None or NaN, got {classes!r}")
+    check_labels(given, "classes")
     return np.unique(given)

@@ -258,13 +258,12 @@ solver_options, checkpoint_every
         if isinstance(self.Cs, Integral):
             check_number("Cs", self.Cs, at_least=1, integer=True)
             return np.geomspace(_FIRST_C, _LAST_C, int(self.Cs))
-        try:
-            values = np.unique(np.asarray(self.Cs, dtype=np.float64).ravel())
-        except (TypeError, ValueError):
-            raise TypeError(f"Cs must be an integer or an array of numbers, got {self.Cs!r}") from None
-        if not len(values) or not np.isfinite(values).all() or values[0] < SMALLEST_C:
-            raise ValueError(f"Cs must be finite numbers of at least {SMALLEST_C}, got {self.Cs!r}")
-        return values
+        values = np.asarray(self.Cs, dtype=object).ravel()
+        if not len(values):
+            raise ValueError(f"Cs must be an integer or an array of numbers, got {self.Cs!r}")
+        for value in values:
+            check_number("each of Cs", value, at_least=SMALLEST_C)
+        return np.unique(values.astype(np.float64))
 
 
 # Parameters that a fit of one C does not have.

@@ -111,7 +111,7 @@ class Margins:
 
     def _caps(self, encoded, weight, counts=None) -> np.ndarray:
         """C_i of rows; ``counts``, the weight of every class, is that of the rows if it is not given."""
-        of_rows = counts is None
+        present = weight if counts is None else counts
         with np.errstate(over="ignore"):
             cap = float(self.C) * weight
             if self.class_weight is not None:
@@ -121,7 +121,7 @@ class Margins:
         if not np.all(np.isfinite(cap)):
             raise ValueError(f"C times the weights must be finite: lower C={self.C:g}, sample_weight or class_weight")
         cap[cap < SMALLEST_C] = 0.0  # as is a weight of zero, but for duals that float64 has no numbers for
-        if of_rows and not cap.any():
+        if not cap[present > 0].any():
             raise ValueError(
                 f"C times the weights is 0, or below {SMALLEST_C:g}, for all rows: raise C={self.C:g}, sample_weight "
                 "or class_weight"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from decimal import Decimal
 from math import inf, isfinite
 from numbers import Integral, Real
 from typing import Any
@@ -103,10 +104,11 @@ def check_number(
     integer: bool = False,
     hint: str = "",
 ) -> None:
-    """Refuse a value that is not a finite number in range."""
-    kind = Integral if integer else Real
-    if isinstance(value, bool) or not isinstance(value, kind):
-        raise TypeError(f"{name} must be {'an integer' if integer else 'a number'}, got {value!r}")
+    """Refuse a value that is not a finite number in range, or that a file of a model would have no place for."""
+    kinds = (int, np.integer) if integer else (int, float, np.integer, np.floating)
+    if isinstance(value, bool | np.longdouble) or not isinstance(value, kinds):
+        advice = "; float(...) makes one of it" if isinstance(value, Real | Decimal) and not integer else ""
+        raise TypeError(f"{name} must be {'an integer' if integer else 'a number'}, got {value!r}{advice}")
     try:
         number = float(value)
     except OverflowError:

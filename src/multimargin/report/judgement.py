@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
+from multimargin.data.labels import plain_labels
 from multimargin.displays.drawing import fitted_machine
 from multimargin.estimators.base import MarginClassifier
 from multimargin.linear.many_classes import is_sparse
@@ -137,7 +138,7 @@ def judge(model: Any, X: Any, y: Any) -> Judgement:
             f"a report shows the scores of all classes, and this {type(machine).__name__} has sparse weights for "
             f"{len(machine.classes_)} of them; score(X, y) and top_classes(X, n) judge it"
         )
-    y = column_or_1d(y)
+    y = column_or_1d(plain_labels(y))
     check_consistent_length(X, y)
     if not len(y):
         raise ValueError("X and y have no rows to judge the model on")
