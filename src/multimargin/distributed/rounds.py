@@ -29,9 +29,10 @@ sigma'. Rounds to 1e-2, with Crammer-Singer's machine:
 
 To the algorithm (linear/sdm.py) a round is a pass, as is a tour of blocks on disk (linear/streamed.py), and every round
 is a stage of the acceleration. A second local pass mostly fits W to the own rows, but saves some rounds: it is made
-where the sum costs about as much as a pass. More of them save no more: 38, 35, 35 and 34 rounds with 1, 2, 4 and 8 (8
-ranks on news20 with copies), 19, 17, 17, 17 (two ranks), 321, 349, 337, 336 (8 ranks on 20,000 rows of mnist). What
-costs how much is counted: with measured seconds two trainings on the same rows would differ. They are told, though.
+where the sum costs about as much as a pass. More of them save little: 38, 35, 35 and 34 rounds with 1, 2, 4 and 8 (8
+ranks on news20 with copies), 19, 17, 17, 17 (two ranks); on 20,000 rows of mnist 321, 349, 337, 336 (8 ranks) and 201,
+200, 176, 168 (two ranks). What costs how much is counted: with measured seconds two trainings on the same rows would
+differ. They are told, though.
 
 Kappa is larger than in one process and grows with the root of the number of ranks (found by experiment): the more W is
 held, the less ranks disturb each other. W sways from round to round, which costs the primal; so the mean of the last
