@@ -81,6 +81,15 @@ def operations() -> dict[str, Operation]:
         assert fitted.predict(X).shape == (ROWS,)
         assert fitted.primal_objective_ >= fitted.dual_objective_
 
+    def stored(folder: Path, **more: Any) -> Any:
+        options = {"solver": "sdm", "C": 0.1, "tol": 0.05, "checkpoint": folder / "state"}
+        return multimargin.LinearSVM(**options, **more).fit(open_blocks(folder / "rows.blocks"))
+
+    def goes_on(folder: Path) -> None:
+        same = multimargin.LinearSVM(solver="sdm", C=0.1, tol=0.05).fit(open_blocks(folder / "rows.blocks"))
+        assert np.array_equal(stored(folder).coef_, same.coef_), "a training that went on came to another result"
+        assert not list(folder.glob("state*")), "a checkpoint was left"
+
     def command(*words: str) -> Callable[[Path], Any]:
         return lambda folder: run_command([word.replace("=", f"{folder}/") for word in words])
 
@@ -113,6 +122,13 @@ def operations() -> dict[str, Operation]:
         "write_blocks, chunks": Operation("new.blocks", chunks, blocks, old=False),
         "write_blocks, files": Operation("new.blocks", files, blocks, old=False, leaves=("new.blocks.part",)),
         "fit from blocks": Operation("multimargin-duals-", streamed, lambda folder: None, old=False),
+        "blocks, checkpoint": Operation(
+            "state.duals",
+            lambda folder: stored(folder, checkpoint_every=0),
+            goes_on,
+            old=False,
+            leaves=("state", "state.duals"),
+        ),
         "write_svmlight": Operation("out.svm", svmlight, text_is("out.svm", ROWS)),
         "write_liblinear": Operation(
             "model",

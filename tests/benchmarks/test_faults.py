@@ -22,7 +22,10 @@ def run(script, *words):
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 @pytest.mark.parametrize(
     ("step", "operations"),
-    [(1, ["save", "write_svmlight", "predict"]), (13, ["checkpoint", "write_blocks, files", "train --blocks"])],
+    [
+        (1, ["save", "write_svmlight", "predict"]),
+        (13, ["checkpoint", "blocks, checkpoint", "write_blocks, files", "train --blocks"]),
+    ],
 )
 def test_writes_that_fail(step, operations):
     lines = run("faults.py", "--step", step, "--only", *operations).splitlines()
@@ -34,7 +37,7 @@ def test_writes_that_fail(step, operations):
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 def test_a_full_disk_keeps_the_last_certified_model():
     """Of a training from blocks: before there is one it is an error, later a model with its gap."""
-    _, full, error, *_ = run("faults.py", "--step", 60, "--only", "fit from blocks").splitlines()
+    _, full, error, *_ = run("faults.py", "--step", 15, "--only", "fit from blocks").splitlines()
     for line in (full, error):
         faults, errors, wrong = map(int, line.split()[-3:])
         assert faults > errors > 0 and wrong == 0

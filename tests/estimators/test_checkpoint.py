@@ -23,6 +23,7 @@ from multimargin.linear import directions, training
 from multimargin.linear.checkpoint import CHECKPOINT, CheckpointError
 from multimargin.linear.interrupts import interrupt
 from multimargin.linear.solvers import SOLVERS
+from tests.stops import InterruptAt, StopAt
 
 FORMULATIONS = ("crammer_singer", "weston_watkins", "one_vs_rest", "one_vs_one", "dag")
 SLOW = {"pegasos": 0.05, "exponentiated_gradient": 1e-2}  # tolerances of methods that take long for smaller ones
@@ -53,22 +54,6 @@ def short_slices(monkeypatch):
     for solver in ("sdm", "tron", "primal_cd", "cutting_plane"):
         monkeypatch.setattr(f"multimargin.linear.{solver}.BUDGET", 5e4)
     monkeypatch.setattr("multimargin.kernel.machine._BUDGET", 1e4)
-
-
-class InterruptAt:
-    def __init__(self, call):
-        self.left = call
-
-    def __call__(self, record):
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
-
-
-class StopAt(InterruptAt):
-    def __call__(self, record):
-        self.left -= 1
-        return self.left == 0
 
 
 def assert_same(model, whole):

@@ -25,6 +25,7 @@ from multimargin.data.folder_lock import FolderInUse, locked_folder
 from multimargin.linear import checkpoint as checkpoint_module
 from multimargin.linear import dual_files, stored_examples
 from multimargin.linear.checkpoint import CHECKPOINT, Checkpoint, CheckpointError
+from tests.stops import InterruptAt
 
 X, Y = make_blobs(150, 6, centers=4, cluster_std=5.0, random_state=0)
 MACHINE = "loop.machines.0."  # names of its state begin so
@@ -85,16 +86,6 @@ def after_slices(model, store, folder, monkeypatch, wanted):
         model.set_params(checkpoint=folder / "state").fit(store)
     assert not (folder / "state").exists() and not (folder / "state.duals").exists()
     return copies
-
-
-class InterruptAt:
-    def __init__(self, call):
-        self.left = call
-
-    def __call__(self, record):
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
@@ -442,7 +433,7 @@ def test_a_disk_without_room_for_the_state_keeps_the_last_one(store, tmp_path, m
 
 
 def test_a_disk_without_room_for_duals(store, tmp_path, monkeypatch):
-    whole, left, write = make(tol=1e-4).fit(store), 100, dual_files.write_container
+    whole, left, write = make(tol=1e-4).fit(store), 50, dual_files.write_container
 
     def fills_up(*args, **kwargs):
         nonlocal left
@@ -451,12 +442,12 @@ def test_a_disk_without_room_for_duals(store, tmp_path, monkeypatch):
             raise OSError(28, "No space left on device")
         write(*args, **kwargs)
 
-    model = make(tol=1e-4, checkpoint=tmp_path / "state", checkpoint_every=0.1)
+    model = make(tol=1e-4, checkpoint=tmp_path / "state", checkpoint_every=0)
     with monkeypatch.context() as patch, pytest.warns(ConvergenceWarning, match="No space left on device"):
         patch.setattr(dual_files, "write_container", fills_up)
         model.fit(store)
     assert 0 < model.dual_gap_ < 1 and (tmp_path / "state").exists()
-    assert_same(model.fit(store), whole)
+    assert_same(model.set_params(checkpoint_every=1e9).fit(store), whole)
     assert not list(tmp_path.iterdir())
 
 

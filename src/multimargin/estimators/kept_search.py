@@ -127,7 +127,7 @@ class KeptSearch(Search, FilesBeside):
 def _set_start(model: Any, duals: State, X: Any, y: np.ndarray, weight: np.ndarray) -> None:
     """Let a model be as if it had just been fitted, for the next fit to start from its duals."""
     model.classes_, encoded = model._encoded(y)
-    found = Csr(*(duals[name] for name in _DUALS), (len(y), model._n_lanes()))
+    found = Csr(duals["data"], duals["indices"], duals["indptr"], (len(y), model._n_lanes()))
     check_csr(found)
     model.dual_coef_ = found.to_scipy()
     model._dual_caps, model._dual_labels = model._caps(encoded, weight), encoded

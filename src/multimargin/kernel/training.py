@@ -125,11 +125,7 @@ class _Training:
         self.doubt = 0.0  # relative, of objectives in float64
         self.store: _core.KernelStore | None = None
         if request.checkpoint is not None:
-            request.checkpoint.training = self
-            if (state := request.checkpoint.of_training()) is not None:
-                self.started -= request.checkpoint.seconds
-                with request.checkpoint.restoring():
-                    self.set_state(state)
+            self.started -= request.checkpoint.begin(self)
 
     # Training
 

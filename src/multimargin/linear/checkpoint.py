@@ -152,7 +152,7 @@ class Checkpoint(StateFile):
     Attributes
     ----------
     training : Stateful
-        What the training keeps beside the loop and its machines; set by the training.
+        What the training keeps beside the loop and its machines.
     seconds : float
         Of the training up to there.
     """
@@ -173,6 +173,14 @@ class Checkpoint(StateFile):
     def of_training(self) -> State | None:
         """What the training goes on from."""
         return None if self.state is None else part(self.state, "training")
+
+    def begin(self, training: Stateful) -> float:
+        """Keep what a training has, and let it go on from its part of the state; how many seconds it took up to there."""
+        self.training = training
+        if (state := self.of_training()) is not None:
+            with self.restoring():
+                training.set_state(state)
+        return self.seconds
 
     def save(self, loop: State) -> None:
         """Write the state."""

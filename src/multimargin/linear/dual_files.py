@@ -161,5 +161,5 @@ def _name(block_number: int, turn: int) -> str:
 def _checksum(duals: State) -> int:
     checksum = 0
     for name in _PARTS:
-        checksum = zlib.crc32(np.ascontiguousarray(duals[name]).view(np.uint8), checksum)
+        checksum = zlib.crc32(np.ascontiguousarray(duals[name]).view(np.uint8).data, checksum)
     return checksum

@@ -76,11 +76,7 @@ def train_stored(request: StoredRequest) -> Trained:
         with interruptible():
             examples = StoredExamples(request.stored, problem, files, read_ahead=read_ahead, accelerated=accelerated)
             if checkpoint is not None:
-                started -= checkpoint.seconds
-                checkpoint.training = examples
-                if (state := checkpoint.of_training()) is not None:
-                    with checkpoint.restoring():
-                        examples.set_state(state)
+                started -= checkpoint.begin(examples)
             machine = Machine(problem, examples, algorithm, seed=request.seed)
         try:
             with interruptible():

@@ -144,11 +144,7 @@ def train(request: Request) -> Trained:
     results, outcome = _Results(request, plan), Outcome()
     started = time.perf_counter()
     if checkpoint is not None:
-        started -= checkpoint.seconds
-        checkpoint.training = results
-        if (state := checkpoint.of_training()) is not None:
-            with checkpoint.restoring():
-                results.set_state(state)
+        started -= checkpoint.begin(results)
     try:
         with interruptible(), _blas_threads(request, len(plan)):
             if request.solver == "accelerated_sdm":
