@@ -47,7 +47,7 @@ def as_rows(X: Any, intercept: float = 0.0, *, many_passes: bool = False, only_s
     if hasattr(X, "indptr"):
         if not isinstance(X, Csr) and (not only_scored or X.indices.dtype != X.indptr.dtype):
             X = canonical(X)
-        return _core.Rows.csr(*map(_aligned, (X.data, X.indices, X.indptr)), X.shape[1], intercept)
+        return _core.Rows.csr(_aligned(X.data), _aligned(X.indices), _aligned(X.indptr), X.shape[1], intercept)
     if (X.shape[1] > 1 and X.strides[1] != X.itemsize) or X.strides[0] % X.itemsize:
         X = np.ascontiguousarray(X)
     X = _aligned(X)
@@ -62,7 +62,7 @@ def as_rows(X: Any, intercept: float = 0.0, *, many_passes: bool = False, only_s
     return _core.Rows.dense(X, intercept)
 
 
-def _aligned(values: np.ndarray) -> np.ndarray:
+def _aligned(values: Any) -> Any:
     return values if values.flags.aligned else values.copy()
 
 
