@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from threading import Lock
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ class Fits:
     """Of all fits, in a search or not: C, rows, and passes that were made here. One of the passes may be the last."""
 
     def __init__(self, train):
-        self.train, self.left = train, 0
+        self.train, self.lock = train, Lock()
         self.begin()
 
     def begin(self, interrupt_at=0):
@@ -52,10 +53,11 @@ class Fits:
         self.made.append(made)
 
         def count(epoch, machine):
-            made[2] += 1
-            self.left -= 1
-            if self.left == 0:
-                raise KeyboardInterrupt
+            with self.lock:
+                made[2] += 1
+                self.left -= 1
+                if self.left == 0:
+                    raise KeyboardInterrupt
 
         request.observers = [*request.observers, count]
         return self.train(model, request)
@@ -127,13 +129,15 @@ def test_every_kind(blobs, tmp_path, fits, kind):
     whole = make(**more).fit(*given)
     passes = fits.passes
     model = make(**more, checkpoint=tmp_path / "state", checkpoint_every=0.2)
+    made = 0
     for part in (0.4, 0.3):
-        fits.begin(interrupt_at=max(1, int(part * passes)))
+        fits.begin(interrupt_at=max(1, int(part * passes)) if kind != "many threads" else 2)  # others may go far on
         with pytest.raises(KeyboardInterrupt):
             model.fit(*given)
+        made += fits.passes
     fits.begin()
     assert_same(model.fit(*given), whole)
-    assert fits.passes < 0.5 * passes
+    assert made + fits.passes <= passes
     assert not list(tmp_path.iterdir())
 
 

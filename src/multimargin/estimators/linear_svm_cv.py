@@ -190,16 +190,18 @@ solver_options, checkpoint_every
         of_fold |= {"n_jobs": max(1, threads // len(folds)), "verbose": 0, "probability": False}
         stop, search = Event(), self._search(rows, labels, sample_weight, folds, values)
 
+        def unless_stopped(record: Any) -> None:
+            if stop.is_set():
+                raise KeyboardInterrupt  # which, unlike a stop, leaves the fit as it is, to go on with
+
         def path(fold: int) -> None:
             train, test = folds[fold]
             weight = None if weights is None else weights[train]
             weighting = {} if weights is None or not _accepts_weights(scorer) else {"sample_weight": weights[test]}
             learnt, held_out = ((rows[part], labels[part]) for part in (train, test))
-            model = LinearSVM(**of_fold | {"warm_start": True, "callbacks": [lambda record: stop.is_set()]})
+            model = LinearSVM(**of_fold | {"warm_start": True, "callbacks": [unless_stopped]})
             for number in range(search.begin(fold, model, values, *learnt, weight), len(values)):
                 model.set_params(C=values[number], checkpoint=search.fit_file(fold, number)).fit(*learnt, weight)
-                if stop.is_set():
-                    return
                 score = scorer(model, *held_out, **weighting)
                 search.finish(fold, number, model, (score, model.worst_gap_, model.n_iter_))
 

@@ -175,7 +175,7 @@ class Checkpoint(StateFile):
         return None if self.state is None else part(self.state, "training")
 
     def begin(self, training: Stateful) -> float:
-        """Keep what a training has, and let it go on from its part of the state; how many seconds it took up to there."""
+        """Keep what a training has, and let it go on from its part of the state; the seconds that it took so far."""
         self.training = training
         if (state := self.of_training()) is not None:
             with self.restoring():
