@@ -41,7 +41,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **defaults | options)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As ever; for a second ``--`` in the place of a name, of which argparse makes an empty list, a name is missing."""
+        """As ever; a second ``--`` in the place of a name, of which argparse makes an empty list, is a name missing."""
         found, rest = super().parse_known_args(args, namespace)
         for action in self._actions:
             if not action.option_strings and action.nargs in (None, "?") and getattr(found, action.dest, None) == []:
