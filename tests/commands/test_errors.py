@@ -49,6 +49,11 @@ CASES = [
     ("train void.csv m --label y", 1, "void.csv: column 'x' has no values; leave it out (--drop x)"),
     ("train infinite.csv m --label y", 1, "infinite.csv: row 2: column 'x' holds 'inf', not a number"),
     ("train no.parquet m --label y", 1, "no.parquet: cannot be read as a table"),
+    # A second -- is no name
+    ("convert -- {d}/digits.svm --", 2, "the following arguments are required: OUT"),
+    ("predict -- {d}/digits.svm --", 2, "the following arguments are required: MODEL"),
+    ("report -- {m}/digits -- r.html", 2, "the following arguments are required: DATA"),
+    ("train -- {d}/digits.svm --", 2, "the following arguments are required: MODEL"),
     # Outputs, before anything is trained
     ("train {d}/digits.svm no/m", 1, "no/m: there is no folder no; make it first"),
     ("train {d}/digits.svm {here}/folder", 1, "folder: is a folder; the output needs the name of a file"),

@@ -40,6 +40,14 @@ class Parser(argparse.ArgumentParser):
         defaults: dict[str, Any] = {"allow_abbrev": False, "formatter_class": Layout}
         super().__init__(*args, **defaults | options)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As ever; a second ``--`` in the place of a name, of which argparse makes an empty list, is a name missing."""
+        found, rest = super().parse_known_args(args, namespace)
+        for action in self._actions:
+            if not action.option_strings and action.nargs in (None, "?") and getattr(found, action.dest, None) == []:
+                self.error(f"the following arguments are required: {action.metavar or action.dest}")
+        return found, rest
+
     def error(self, message: str) -> NoReturn:
         tell(f"multimargin: error: {' '.join(message.split())} (see {self.prog} --help)")
         raise SystemExit(USAGE)
