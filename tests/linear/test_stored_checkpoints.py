@@ -244,7 +244,7 @@ def test_other_data_and_parameters(store, kept, tmp_path):
         ("blocks", {}, f"{was} 150 x 6 dense float64 of 4 classes in 2 blocks"),
         (None, {"C": 2.0}, "C was 0.01 and is 2.0"),
         (None, {"solver": "sdm"}, "solver was 'accelerated_sdm' and is 'sdm'"),
-        (None, {"random_state": 1}, "random_state was 0 and is"),
+        (None, {"random_state": 1}, "random_state was None and is 1"),
     ):
         with pytest.raises(CheckpointError, match="it is of another training") as error:
             make(checkpoint=kept, **parameters).fit(others.get(other, store))
