@@ -124,8 +124,10 @@ def plot(base: Shape, sweeps: dict, measured: dict[Shape, dict], file: Path) -> 
             axis.grid(alpha=0.3)
             if column == 0:
                 axis.set_ylabel(label)
-        axes[0, column].set_title(f"power {growth(sizes, [run['seconds'] for run in runs]):.2f}")
+        axes[0, column].set_title(f"{varied}: seconds ~ power {growth(sizes, [run['seconds'] for run in runs]):.2f}")
         axes[1, column].set_xlabel(varied)
+        axes[1, column].set_xticks(sizes, [f"{size:,}" for size in sizes], rotation=30)
+        axes[1, column].minorticks_off()
     axes[0, 0].legend()
     figure.tight_layout()
     figure.savefig(file, dpi=120)
