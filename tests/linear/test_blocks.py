@@ -104,7 +104,7 @@ def test_two_classes_and_every_layout(tmp_path):
 def test_scores_of_one_block_are_in_memory_at_a_time(tmp_path):
     rng = np.random.default_rng(0)
     X, y = rng.random((4000, 5)), np.arange(4000) % 200
-    stored = write_blocks(tmp_path / "many", [(X, y)], block_mb=0.02)
+    stored = write_blocks(tmp_path / "many", [(X, y)], block_mb=0.005)  # each with a 32nd of the scores, or less
     model = LinearSVM("one_vs_rest", "squared_hinge", tol=0.9).fit(X, y)
     peaks = []
     for ask in (lambda: model.top_classes(stored, 3), lambda: model.decision_function(stored)):
