@@ -627,7 +627,7 @@ def test_rounds_of_a_call_end_with_their_epochs(monkeypatch):
     """However many of them a call may have."""
     X, y = digits(200)
     ranks = shared(X, y, [0, 90, 200], job(tol=1e-9))
-    monkeypatch.setattr(rank_module, "BUDGET", 1e12)
+    monkeypatch.setattr(rank_module, "_WORK_OF_A_CALL", 1e12)
 
     def work(number, collective):
         ranks[number].join(collective)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,9 @@ from multimargin.linear.state import State
 from multimargin.linear.training import Interrupted, Trained
 from multimargin.problems.formulations import formulation
 
-_KEEP_EVERY = 5  # calls, each of a round or more, after which another worker gets a copy of every rank's duals
+# Seconds after which another worker gets a copy of every rank's duals, or more, where copies would take over a tenth.
+_KEEP_EVERY = 5.0
+_KEEP_SHARE = 0.1
 
 
 @dataclass
@@ -65,7 +68,7 @@ class ClusterMachine:
         self.epochs, self.n_passes = 0.0, 0
         self.done = self.converged = False
         self.last: Reply | None = None  # that came with weights
-        self._calls = 0
+        self._keep_at = time.monotonic() + _KEEP_EVERY
 
     def advance(self, max_epochs: float) -> list[PassRecord]:
         """A round or more; none when workers were lost and had to be replaced."""
@@ -73,12 +76,13 @@ class ClusterMachine:
             reply: Reply = self.group.call(worker.advance, max_epochs)
         except WorkersLost:
             return []
-        self._calls += 1
         self.done, self.converged = reply.done, reply.converged
         if reply.weights is not None:
             self.last = reply
-        elif self._calls % _KEEP_EVERY == 0:
+        elif (now := time.monotonic()) >= self._keep_at:
             self.group.keep_duals()
+            took = time.monotonic() - now
+            self._keep_at = now + max(_KEEP_EVERY, took / _KEEP_SHARE)
         return reply.records
 
     def count(self, position: int, record: PassRecord) -> tuple[int, int]:

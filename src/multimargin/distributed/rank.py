@@ -19,6 +19,8 @@ from multimargin.linear.solvers import SOLVERS
 from multimargin.problems.formulations import formulation
 from multimargin.problems.range import SMALLEST_C
 
+# Multiply-adds of a call, a quarter of a second or so: an engine takes about 10 ms to make one and to bring the answer.
+_WORK_OF_A_CALL = 20 * BUDGET
 _MOST_ROUNDS = 16  # of a call: those who wait want to hear of it
 
 
@@ -106,10 +108,10 @@ class Rank:
             self.machine = machine
             cost = float(collective.allreduce(np.array([machine.cost_of_pass]))[0]) / collective.size
             cost += COST_OF_A_NUMBER * shared.n_summed * self.problem.lanes
-            self._rounds_a_call = int(np.clip(BUDGET / cost, 1, _MOST_ROUNDS)) if cost else 1
+            self._rounds_a_call = int(np.clip(_WORK_OF_A_CALL / cost, 1, _MOST_ROUNDS)) if cost else 1
 
     def advance(self, max_epochs: float) -> Reply:
-        """A round, or as many as take about 50 ms."""
+        """A round, or as many as take about a quarter of a second."""
         with self._lock:
             machine = self._machine()
             records: list[PassRecord] = []

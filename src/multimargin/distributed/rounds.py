@@ -98,6 +98,7 @@ class Rounds:
         self.seconds_of_passes = self.seconds_of_sums = 0.0  # to be told; nothing depends on them
         self._stages = Stages()
         self._mean: _core.Weights | None = None  # of W, the last ones above all
+        self._before: np.ndarray | None = None  # W at the begin of a round
         self._scale_step = self._next_scale_step = _SCALE_STEP
         self._rounds = 0
         self._visit_all = False
@@ -131,12 +132,16 @@ class Rounds:
         if self._rounds and weights.kappa > 0:
             self._stages.end(weights)
         self._rounds += 1
-        before = weights.array.copy()
+        array = weights.array
+        if self._before is None or self._before.dtype != array.dtype:
+            self._before = np.empty_like(array)
+        before = self._before
+        before[:] = array
         w_before = float(weights.squared_norms()[0].sum())
         began = perf_counter()
         told = self._pass(weights, tolerance, permute, rest_share if shrinking else 0.0)
         self.seconds_of_passes += perf_counter() - began
-        array = weights.array
+        array = weights.array  # with what is along directions
         array -= before
         array /= array.dtype.type(self._sigma)
         began = perf_counter()
@@ -170,7 +175,9 @@ class Rounds:
             self._mean.array[:] = weights.array
         else:
             mean = self._mean.array
-            mean += max(_LEAST_SHARE, _DECAY / (_DECAY + self._rounds)) * (weights.array - mean)
+            moved = np.subtract(weights.array, mean, out=self._before)  # of no more use
+            moved *= max(_LEAST_SHARE, _DECAY / (_DECAY + self._rounds))
+            mean += moved
 
     def _evaluated(self, weights: _core.Weights) -> tuple[float, float, float]:
         """Objectives at the best of SCALES of the mean and the relative gap, or the worst of its parts; it is one but
