@@ -17,7 +17,8 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 import multimargin
-from multimargin.dask import LinearSVM, presence, worker
+from multimargin.dask import LinearSVM, presence, training, worker
+from multimargin.dask.group import Group
 
 TOL = 0.05
 
@@ -144,7 +145,17 @@ def test_refusals(client):
         LinearSVM().fit(rows, da.zeros(100, chunks=50, dtype=int))
 
 
-def test_a_killed_worker_is_replaced(client):
+@pytest.mark.parametrize("keep_every", [0.0, 1e9])
+def test_a_killed_worker_is_replaced(client, monkeypatch, keep_every):
+    """Its rows go on from a copy of their duals, if there is one."""
+    monkeypatch.setattr(training, "_KEEP_EVERY", keep_every)
+    copied, copied_duals = [], Group._copied_duals
+
+    def noting(ranks, lost):
+        copied.append(copied_duals(ranks, lost))
+        return copied[-1]
+
+    monkeypatch.setattr(Group, "_copied_duals", noting)
     X, y = digits()
     rows, labels = spread(client, np.split(X, 4)), spread(client, np.split(y, 4))
 
@@ -157,6 +168,9 @@ def test_a_killed_worker_is_replaced(client):
     model = LinearSVM(C=0.1, tol=2e-3, callbacks=[kill_once]).fit(rows, labels)  # many rounds
     assert len(killed) == 2 and model.workers_lost_ >= 1
     bounds(model, multimargin.LinearSVM(C=0.1, tol=1e-4).fit(X, y), tol=2e-3)
+    restored = [duals for each in copied for duals in each.values()]
+    assert all(duals.shape == (150, 10) and duals.nnz for duals in restored)
+    assert len(restored) == (2 if keep_every == 0 else 0)
 
 
 def test_no_worker_left_is_an_error_and_no_hang(monkeypatch):
