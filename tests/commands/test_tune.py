@@ -6,8 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from multimargin.commands.finished_paths import FinishedPaths, Path, Told
 from multimargin.commands.options import FORMULATIONS
 from multimargin.commands.search import _extended
+from multimargin.linear.checkpoint import CheckpointError, StateFile
 
 KEYS = {"command", "data", "folds", "fits", "seconds", "best", "accuracy", "at_edge", "points", "train"}
 
@@ -150,3 +152,129 @@ def test_the_grid_grows_three_times_at_most_and_not_where_a_range_was_given():
         Cs, gammas = _extended(grid, ([0.0, 2.0], [None]), SimpleNamespace(C_range=given))
         assert (Cs, gammas) == (expected, [None])
         assert sorted({point[0] for point in grid.tried}) == expected
+
+
+SEARCH = (
+    "tune",
+    "digits.svm",
+    "--folds",
+    "2",
+    "--kernel",
+    "rbf",
+    "--C-range",
+    "1",
+    "4",
+    "--gamma-range",
+    "0.01",
+    "0.04",
+)
+KEPT = (*SEARCH, "--checkpoint", "state", "--checkpoint-every", "0")
+
+
+def told(found):
+    return {key: value for key, value in found.items() if key != "seconds"}
+
+
+@pytest.fixture
+def stopped(folder, monkeypatch):
+    """Ctrl-C when so many paths are in the file, or a few more, until it is seen."""
+
+    def stop(run, after, *words):
+        finish, finished = FinishedPaths.finish, []
+
+        def finishing(paths, path, fits):
+            finish(paths, path, fits)
+            finished.append(path)
+            if len(finished) == after:
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(FinishedPaths, "finish", finishing)
+            done = run(*words)
+        return done, finished
+
+    monkeypatch.chdir(folder)
+    (folder / "state").unlink(missing_ok=True)
+    return stop
+
+
+@pytest.mark.parametrize("after", [1, 3])
+def test_a_stopped_search_goes_on_to_the_same_end(run, folder, stopped, after):
+    whole = run(*SEARCH, "--json").json
+    first, walked = stopped(run, after, *KEPT)
+    assert first.code == 130 and (folder / "state").exists()
+    if after == 3:  # there are points that all folds have scored
+        assert "interrupted: this is the best so far; state holds the search: the same command goes" in first.err
+    second, walked_then = stopped(run, -1, *KEPT, "--json")
+    assert second.code == 0 and "note: state: going on from this checkpoint" in second.err
+    assert told(second.json) == told(whole)
+    assert len(walked) >= after and not set(walked) & set(walked_then)  # no path was walked twice
+    assert "--checkpoint" not in second.json["train"]
+    assert not (folder / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--folds", "3"], "X was 49 x 64 in the first of 2 folds"),
+        (["--seed", "5"], "X has other values"),
+        (["--formulation", "weston_watkins"], "formulation was 'crammer_singer' and is 'weston_watkins'"),
+        (["--max-iter", "7"], "max_iter was"),
+    ],
+)
+def test_a_search_of_something_else_is_refused(run, folder, stopped, more, said):
+    stopped(run, 1, *KEPT)
+    before = (folder / "state").read_bytes()
+    other = run(*KEPT, *more)
+    assert other.code == 1 and said.replace("49", str(n_rows(folder) // 2)) in other.err
+    assert (folder / "state").read_bytes() == before
+    assert run(*KEPT).code == 0
+
+
+def n_rows(folder):
+    return len((folder / "digits.svm").read_text().splitlines())
+
+
+def test_another_range_goes_on_with_the_paths_that_it_shares(run, folder, stopped):
+    stopped(run, 2, *KEPT)
+    wider = [word if word != "0.04" else "0.16" for word in KEPT]
+    done, _ = stopped(run, -1, *wider, "--json")
+    assert done.code == 0
+    without = [word for word in wider if word not in ("--checkpoint", "state", "--checkpoint-every", "0")]
+    assert told(done.json) == told(run(*without, "--json").json)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([0.0, 1.0]),
+        np.array([0.0, 1.0, 0.0, 0.5]),
+        np.array([0.0, 1.0, 0.0, 1.5, 1.0]),
+        np.array([0.0, 1.0, 0.0, -0.5, 1.0]),
+        np.array([0.0, 1.0, 0.0, np.nan, 1.0]),
+        np.array([0.0, 1.0, 0.0, 0.5, 0.5]),
+        np.array([np.nan, 1.0, 0.0, 0.5, 1.0]),
+        np.array([0, 1, 0, 0, 1]),
+    ],
+)
+def test_a_forged_path_is_refused(tmp_path, array):
+    StateFile(tmp_path / "state", 0.0, {}).write({"path0": array})
+    with pytest.raises(CheckpointError, match=r"does not hold together.*delete it"):
+        FinishedPaths(StateFile(tmp_path / "state", 0.0, {}))
+
+
+def test_finished_paths_are_read_as_they_were_written(tmp_path):
+    paths = {
+        Path(0, None, (-2.0, 0.0, 0.5)): [Told(0.25, True), Told(1.0, False), Told(0.0, True)],
+        Path(1, -7.5, (3.0,)): [Told(0.5, True)],
+    }
+    kept = FinishedPaths(StateFile(tmp_path / "state", 1e9, {"X": "rows"}))
+    for path, fits in paths.items():
+        kept.finish(path, fits)
+    assert not (tmp_path / "state").exists()  # it is not time for it
+    kept.save()
+    again = FinishedPaths(StateFile(tmp_path / "state", 1e9, {"X": "rows"}))
+    assert {path: again.told(path) for path in paths} == paths
+    assert again.told(Path(0, None, (-2.0, 0.0))) is None
+    again.remove()
+    assert not (tmp_path / "state").exists()

@@ -24,6 +24,7 @@ _SHARED = (
     "n_jobs",
 )
 _OF_KERNELS = ("kernel", "gamma", "degree", "coef0", "cache_mb")
+_NOT_OF_THE_WINNER = ("json", "quiet", "checkpoint", "checkpoint_every")  # options of a search, not of its result
 
 
 def machine(args: Any, *, plain: bool = False, **different: Any) -> Any:
@@ -106,7 +107,7 @@ def train_command(args: Any, best: dict[str, float]) -> str:
     found = vars(args) | best
     for action in parser._actions:
         name = action.dest
-        if not action.option_strings or name not in found or name.startswith("_") or name in ("json", "quiet"):
+        if not action.option_strings or name not in found or name.startswith("_") or name in _NOT_OF_THE_WINNER:
             continue
         value = found[name]
         if name in ("folds", "find_C") or (value == action.default and name not in best):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from multimargin.commands.checkpoints import has_checkpoint, note_going_on, to_go_on
 from multimargin.commands.errors import DONE, INTERRUPTED, NOT_CONVERGED, CommandError, UsageError
 from multimargin.commands.reused_folder import reused_folder
 from multimargin.commands.stored_rows import is_store
@@ -169,7 +170,6 @@ def train_on_blocks(
     """Write the blocks, unless they are there, train on them, and write the model. A table: as it was learnt."""
     if table is None:
         _refuse(args)
-    from multimargin.commands.train import has_checkpoint
     from multimargin.data.atomic import naming
     from multimargin.data.blocks import BlocksError, open_blocks
 
@@ -274,7 +274,7 @@ def _train(
     from multimargin.commands.fitting import Features, Fit, fit
     from multimargin.commands.machines import set_weights
     from multimargin.commands.model_files import save_or_rescue
-    from multimargin.commands.train import as_options, note_going_on, tell, to_go_on
+    from multimargin.commands.train import as_options, tell
     from multimargin.models import save
 
     if store.classes.dtype.kind == "f":

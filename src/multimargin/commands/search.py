@@ -11,6 +11,7 @@ import math
 import threading
 import time
 import warnings
+from collections.abc import Iterator
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,12 +22,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from multimargin.commands.datasets import Dataset
 from multimargin.commands.errors import CommandError
+from multimargin.commands.finished_paths import FinishedPaths, Path, Told
 from multimargin.commands.fitting import accuracy, folds_of, learn_features
 from multimargin.commands.words import duration
 from multimargin.data.thread_pool import ThreadPool
+from multimargin.estimators.identity import identity_of_folds
 from multimargin.estimators.kernel_svm import KernelSVM
 from multimargin.estimators.parameters import n_threads
 from multimargin.kernel.functions import USE_GAMMA, Kernel, resolve_gamma, squared_norms
+from multimargin.linear.checkpoint import StateFile
 
 # Exponents of two, from the value that the scale of the data suggests.
 _LINEAR_C = range(-6, 9, 2)
@@ -91,7 +95,8 @@ def search(args: Any, model: Any, data: Dataset, n_folds: int, terminal: Any) ->
         learnt, held_out = data.take(train), data.take(test)
         features, X = learn_features(learnt, args)
         folds.append(_Fold(X, learnt.y, features(held_out), held_out.y))
-    run = _Search(model, folds, n_threads(args.n_jobs), terminal, started)
+    finished = FinishedPaths(_state_file(args, model, folds))
+    run = _Search(model, folds, n_threads(args.n_jobs), terminal, started, finished)
     exponents = _exponents(args, model, folds[0].X)
     try:
         run.later = len(_FINER) * (2 if exponents[1] == [None] else 8)
@@ -100,7 +105,9 @@ def search(args: Any, model: Any, data: Dataset, n_folds: int, terminal: Any) ->
         for i, step in enumerate(_FINER):
             run.later = (len(_FINER) - 1 - i) * (2 if exponents[1] == [None] else 8)
             run.evaluate(_neighbours(run.found.ranked()[0], step, exponents))
+        finished.remove()
     except KeyboardInterrupt:
+        finished.save()
         if not run.found.scores:
             raise
         run.found.interrupted = True
@@ -108,6 +115,13 @@ def search(args: Any, model: Any, data: Dataset, n_folds: int, terminal: Any) ->
     run.found.seconds = time.perf_counter() - started
     terminal.clear()
     return run.found
+
+
+def _state_file(args: Any, model: Any, folds: list[_Fold]) -> StateFile | None:
+    if args.checkpoint is None:
+        return None
+    of = identity_of_folds(model, [(fold.X, fold.y, fold.X_out, fold.y_out) for fold in folds])
+    return StateFile(args.checkpoint, args.checkpoint_every, of)
 
 
 def _possible_folds(n_folds: int, data: Dataset, terminal: Any) -> int:
@@ -189,9 +203,11 @@ def _edges(best: Point, exponents: tuple) -> list[str]:
 class _Search:
     """Fits of all folds, in threads, with a line of progress."""
 
-    def __init__(self, model: Any, folds: list[_Fold], threads: int, terminal: Any, started: float):
+    def __init__(
+        self, model: Any, folds: list[_Fold], threads: int, terminal: Any, started: float, finished: FinishedPaths
+    ):
         self.model, self.folds, self.threads, self.terminal = model, folds, threads, terminal
-        self.started = started
+        self.started, self.finished = started, finished
         self.found = Found()
         self.total = 0  # fits of the points so far
         self.later = 0  # points that are still to come, probably
@@ -200,16 +216,16 @@ class _Search:
     def evaluate(self, points: list[Point]) -> None:
         """Score the points that are new."""
         new = [point for point in points if point not in self.found.scores]
-        paths: dict[float | None, list[float]] = {}
+        by_gamma: dict[float | None, list[float]] = {}
         for C, gamma in sorted(new, key=lambda point: (point[1] or 0.0, point[0])):
-            paths.setdefault(gamma, []).append(C)
-        jobs = [(i, gamma, Cs) for gamma, Cs in paths.items() for i in range(len(self.folds))]
+            by_gamma.setdefault(gamma, []).append(C)
+        paths = [Path(i, gamma, tuple(Cs)) for gamma, Cs in by_gamma.items() for i in range(len(self.folds))]
         self.total += len(new) * len(self.folds)
-        told: dict[Point, dict[int, tuple[float, bool]]] = {point: {} for point in new}
+        told: dict[Point, dict[int, Told]] = {point: {} for point in new}
         # Not after the pool, whose threads end later than what is in the block.
-        with warnings.catch_warnings(), ThreadPool(min(self.threads, max(len(jobs), 1))) as pool:
+        with warnings.catch_warnings(), ThreadPool(min(self.threads, max(len(paths), 1))) as pool:
             warnings.simplefilter("ignore", ConvergenceWarning)
-            futures = [pool.submit(self._path, job, told) for job in jobs]
+            futures = [pool.submit(self._walk, path, told) for path in paths]
             try:
                 self._watch(futures)
             except BaseException:
@@ -234,37 +250,46 @@ class _Search:
             bar = "#" * (_BAR * done // max(total, 1))
             self.terminal.status(f"[{bar:.<{_BAR}}] {done} of {total} fits  {duration(seconds)}{left}")
 
-    def _collect(self, told: dict[Point, dict[int, tuple[float, bool]]], *, partly: bool = False) -> None:
+    def _collect(self, told: dict[Point, dict[int, Told]], *, partly: bool = False) -> None:
         """Keep the points that all folds have scored; partly: else those that most of them have."""
         wanted = max(map(len, told.values()), default=0) if partly else len(self.folds)
         for point, by_fold in told.items():
             if wanted and len(by_fold) == wanted:
-                self.found.scores[point] = [by_fold[i][0] for i in sorted(by_fold)]
-                self.found.short[point] = sum(not converged for _, converged in by_fold.values())
+                self.found.scores[point] = [by_fold[i].accuracy for i in sorted(by_fold)]
+                self.found.short[point] = sum(not each.converged for each in by_fold.values())
 
-    def _path(self, job: tuple[int, float | None, list[float]], told: dict) -> None:
+    def _walk(self, path: Path, told: dict[Point, dict[int, Told]]) -> None:
         """One fold and one gamma: all values of C, each from where the last one ended."""
-        i, gamma, Cs = job
-        fold = self.folds[i]
-        stop = self.stop
+        known = self.finished.told(path)
+        here = self._fits(path) if known is None else iter(known)
+        walked = []
+        for C, each in zip(path.Cs, here, strict=False):  # Ctrl-C ends a walk on its way
+            told[C, path.gamma][path.fold] = each
+            self.found.n_fits += 1
+            walked.append(each)
+        if known is None and len(walked) == len(path.Cs):
+            self.finished.finish(path, walked)
+
+    def _fits(self, path: Path) -> Iterator[Told]:
+        fold, stop = self.folds[path.fold], self.stop
         inner = max(1, self.threads // len(self.folds))
         model = clone(self.model).set_params(
             warm_start=True, n_jobs=inner, callbacks=[lambda record: stop.is_set()], probability=False, verbose=0
         )
         X, X_out = fold.X, fold.X_out
         if isinstance(model, KernelSVM):
-            model.set_params(**({} if gamma is None else {"gamma": 2.0**gamma}))
+            model.set_params(**({} if path.gamma is None else {"gamma": 2.0**path.gamma}))
             X, X_out = self._kernel_values(model, fold)
-        for C in Cs:
+        for C in path.Cs:
             if stop.is_set():
                 return
             try:
                 model.set_params(C=2.0**C).fit(X, fold.y)
             except ValueError as error:
                 raise CommandError(f"C = {2.0**C:g}: {error}") from error
-            if not stop.is_set():
-                told[C, gamma][i] = accuracy(model, X_out, fold.y_out), bool(model.converged_)
-                self.found.n_fits += 1
+            if stop.is_set():
+                return
+            yield Told(accuracy(model, X_out, fold.y_out), bool(model.converged_))
 
     def _kernel_values(self, model: Any, fold: _Fold) -> tuple[Any, Any]:
         """The kernel matrix for all values of C, if every thread may have one; else the rows as they are."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
-from multimargin.commands.errors import DONE, INTERRUPTED, NOT_CONVERGED, TERMINATED, UsageError
+from multimargin.commands.checkpoints import add_checkpoint_options, note_going_on, terminable_work, to_go_on
+from multimargin.commands.errors import DONE, INTERRUPTED, NOT_CONVERGED, UsageError
 from multimargin.commands.options import (
     DATA_HELP,
     Parser,
@@ -19,7 +16,6 @@ from multimargin.commands.options import (
     add_output_options,
     command,
     folds,
-    seconds,
     share,
 )
 from multimargin.commands.terminal import Terminal, check_output, file_size
@@ -41,19 +37,7 @@ def add_to(subparsers: Any) -> None:
     parser.add_argument("model", metavar="MODEL", nargs="?", help="file to write; not needed with -v")
     add_data_options(parser, training=True)
     add_machine_options(parser, probability=True, blocks=True)
-    group = parser.add_argument_group("checkpoints")
-    group.add_argument(
-        "--checkpoint",
-        metavar="FILE",
-        help="keep the state of the training in FILE; if it is there, go on from it; it is removed at the end",
-    )
-    group.add_argument(
-        "--checkpoint-every",
-        metavar="SECONDS",
-        type=seconds,
-        default=600.0,
-        help="seconds between two states (default: 600)",
-    )
+    add_checkpoint_options(parser, "the state of the training")
     group = parser.add_argument_group("judging")
     group.add_argument("--valid", metavar="FILE", help="accuracy on the rows of this file")
     group.add_argument(
@@ -85,7 +69,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         check_output(args.model, apart_from=(args.data, args.valid or ""), replaces="model")
     if args.checkpoint is not None:
         if args.folds is not None or args.find_C:
-            raise UsageError("--checkpoint is of one training: leave out -v and -C")
+            raise UsageError("--checkpoint is of one training: leave out -v and -C (tune has one of its search)")
         check_output(args.checkpoint, apart_from=(args.data, args.valid or "", args.model or ""))
 
     from multimargin.commands.machines import machine, set_weights
@@ -95,10 +79,10 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     plain = not past_memory and _needs_no_scikit_learn(args)
     model = machine(args, plain=plain)  # wrong parameters are refused before anything is read
     if past_memory:
-        return _terminable_training(args, terminal, lambda came: train_on_blocks(args, model, terminal, came))
+        return terminable_work(args, terminal, lambda came: train_on_blocks(args, model, terminal, came))
     table, why_table = table_past_memory(args, model, terminal)
     if table is not None:
-        return _terminable_training(args, terminal, lambda came: train_on_blocks(args, model, terminal, came, table))
+        return terminable_work(args, terminal, lambda came: train_on_blocks(args, model, terminal, came, table))
     note_in_memory(args, terminal, why_table)
     from multimargin.commands.datasets import read_training_data
 
@@ -111,43 +95,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         _find(args, model, data, terminal)
         if args.model is None:
             return DONE
-    return _terminable_training(args, terminal, lambda came: _train(args, model, data, terminal, came))
-
-
-def _terminable_training(args: argparse.Namespace, terminal: Terminal, train: Callable[[Sequence[int]], int]) -> int:
-    """With a checkpoint SIGTERM is a chance to write one; ``train`` is told whether it came."""
-    if args.checkpoint is None:
-        return train(())
-    with _terminable() as terminated:
-        try:
-            return train(terminated)
-        except KeyboardInterrupt:
-            if not terminated:
-                raise
-            held = f"{args.checkpoint} holds the training: {_AGAIN}"
-            terminal.warn(f"terminated: {held if has_checkpoint(args) else 'there is no checkpoint yet'}")
-            return TERMINATED
-
-
-_AGAIN = "the same command goes on from there"
-
-
-@contextmanager
-def _terminable() -> Iterator[list[int]]:
-    """SIGTERM ends the training as Ctrl-C does, at a point to go on from; whether it came."""
-    from multimargin.linear.interrupts import interrupt
-
-    came: list[int] = []
-
-    def end(number: int, _: Any) -> None:
-        came.append(number)
-        interrupt()
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield came
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    return terminable_work(args, terminal, lambda came: _train(args, model, data, terminal, came))
 
 
 def _needs_no_scikit_learn(args: argparse.Namespace) -> bool:
@@ -287,22 +235,6 @@ def _save(features: Any, model: Any, path: str) -> None:
         from multimargin.models import save
 
         save(features.with_machine(model), path)
-
-
-def has_checkpoint(args: argparse.Namespace) -> bool:
-    """Whether there is a file to go on from."""
-    return args.checkpoint is not None and os.path.exists(args.checkpoint)
-
-
-def note_going_on(args: argparse.Namespace, terminal: Terminal) -> None:
-    """Say so if a training is not from the beginning."""
-    if has_checkpoint(args):
-        terminal.note(f"{args.checkpoint}: going on from this checkpoint")
-
-
-def to_go_on(args: argparse.Namespace) -> str:
-    """What to do about a training that ended before its time, if there is a checkpoint of it."""
-    return f"; {args.checkpoint} holds the training: {_AGAIN}" if has_checkpoint(args) else ""
 
 
 def as_options(text: str) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import io
+from collections.abc import Sequence
 from typing import Any
 
-from multimargin.commands.errors import DONE, INTERRUPTED, UsageError
+from multimargin.commands.checkpoints import add_checkpoint_options, note_going_on, terminable_work, to_go_on
+from multimargin.commands.errors import DONE, INTERRUPTED, TERMINATED, UsageError
 from multimargin.commands.options import (
     DATA_HELP,
     Parser,
@@ -49,6 +51,7 @@ def add_to(subparsers: Any) -> None:
     group.add_argument("--plot", metavar="FILE", help="draw the scores (.png, .svg, .pdf)")
     add_data_options(parser, training=True)
     add_machine_options(parser, C=False)
+    add_checkpoint_options(parser, "what the search has found so far")
     add_output_options(parser)
 
 
@@ -65,26 +68,34 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         if not args.plot.lower().endswith(_PICTURES):
             raise UsageError(f"--plot {args.plot}: the suffix must be one of {', '.join(_PICTURES)}")
         _check_matplotlib()
+    if args.checkpoint is not None:
+        check_output(args.checkpoint, apart_from=(args.data, args.plot or ""))
 
     from multimargin.commands.machines import machine, set_weights
 
-    model = machine(args)
+    model = machine(args, checkpoint=None)  # it is the search's
     from multimargin.commands.datasets import read_training_data
     from multimargin.commands.search import search
 
     data = read_training_data(args, terminal)
     set_weights(model, args.weight, data.y, data.path)
-    found = search(args, model, data, args.folds, terminal)
-    _tell(args, terminal, found)
-    if args.plot:
-        _draw(found, args.plot)
-        terminal.summary(f"plot: {args.plot}")
-    if found.interrupted:
+    note_going_on(args, terminal)
+
+    def find(terminated: Sequence[int]) -> int:
+        found = search(args, model, data, args.folds, terminal)
+        _tell(args, terminal, found)
+        if args.plot:
+            _draw(found, args.plot)
+            terminal.summary(f"plot: {args.plot}")
+        if not found.interrupted:
+            return DONE
         scored = len(next(iter(found.scores.values())))
         some = "" if scored == args.folds else f", of {scored} of {args.folds} folds"
-        terminal.warn(f"interrupted: this is the best so far{some}")
-        return INTERRUPTED
-    return DONE
+        why = "terminated" if terminated else "interrupted"
+        terminal.warn(f"{why}: this is the best so far{some}{to_go_on(args, 'search')}")
+        return TERMINATED if terminated else INTERRUPTED
+
+    return terminable_work(args, terminal, find, "search")
 
 
 def _tell(args: argparse.Namespace, terminal: Terminal, found: Any) -> None:

@@ -49,8 +49,8 @@ def identity(model: Any, X: Any, labels: np.ndarray, weight: np.ndarray, request
 def identity_of_stored(model: Any, store: Any, request: Any) -> dict[str, str]:
     """The same of a store of blocks, by the checksums in its manifest. One thread trains, whatever memory there is."""
     layout = f"{'sparse' if store.layout.sparse else 'dense'} {store.layout.dtype.name}"
-    content = repr((store.layout, store.entries, store.class_weights.tolist())).encode()
-    digest = _digest(np.frombuffer(content, np.uint8), *_as_arrays(store.classes))
+    content = repr((store.layout, store.entries, store.class_weights.tolist()))
+    digest = _digest(_bytes(content), *_as_arrays(store.classes))
     rows = f"{store.n_rows} x {store.n_features} {layout} of {len(store.classes)} classes"
     told = {"X": f"{rows} in {len(store)} blocks #{digest}"} | _parameters(model, request.seed)
     return {name: word for name, word in told.items() if name not in ("n_jobs", "memory_mb")}
@@ -66,6 +66,20 @@ def identity_of_search(
         "Cs": str(values.tolist()),
         "cv": f"{len(folds)} folds #{rows_of_folds}",
         "scoring": _word(model.scoring),
+        "max_iter": _word(model.max_iter),
+        "time_limit": _word(model.time_limit),
+    }
+    return told | _parameters(model, model._seed()) | {"n_jobs": str(n_threads(model.n_jobs))}
+
+
+def identity_of_folds(model: Any, folds: list[tuple[Any, ...]]) -> dict[str, str]:
+    """The same of a search whose folds, (X, y) to learn from and (X, y) held out, have features of their own."""
+    X, y = folds[0][0], [np.asarray(labels) for fold in folds for labels in fold[1::2]]
+    of_rows = "".join(_told(rows) for fold in folds for rows in fold[::2])
+    of_labels = _digest(*(array for labels in y for array in _as_arrays(labels)))
+    told = {
+        "X": f"{X.shape[0]} x {X.shape[1]} in the first of {len(folds)} folds #{_digest(_bytes(of_rows))}",
+        "y": f"labels of {len(np.unique(y[0]))} classes #{of_labels}",
         "max_iter": _word(model.max_iter),
         "time_limit": _word(model.time_limit),
     }
@@ -107,6 +121,10 @@ def _word(value: Any) -> str:
 
 def _word_of_state(state: Any) -> str:
     return str(state) if state is None or isinstance(state, Integral) else type(state).__name__
+
+
+def _bytes(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode(), dtype=np.uint8)
 
 
 def _as_arrays(classes: np.ndarray) -> tuple[np.ndarray, ...]:

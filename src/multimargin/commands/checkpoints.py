@@ -1,0 +1,85 @@
+"""``--checkpoint``: work that was ended goes on from a file when the same command is given again."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from multimargin.commands.errors import TERMINATED
+from multimargin.commands.options import Parser, seconds
+from multimargin.commands.terminal import Terminal
+
+
+def add_checkpoint_options(parser: Parser, what: str) -> None:
+    """``what`` is kept in the file."""
+    group = parser.add_argument_group("checkpoints")
+    group.add_argument(
+        "--checkpoint",
+        metavar="FILE",
+        help=f"keep {what} in FILE; if it is there, go on from it; it is removed at the end",
+    )
+    group.add_argument(
+        "--checkpoint-every",
+        metavar="SECONDS",
+        type=seconds,
+        default=600.0,
+        help="seconds between two states (default: 600)",
+    )
+
+
+def has_checkpoint(args: argparse.Namespace) -> bool:
+    """Whether there is a file to go on from."""
+    return args.checkpoint is not None and os.path.exists(args.checkpoint)
+
+
+def note_going_on(args: argparse.Namespace, terminal: Terminal) -> None:
+    """Say so if the work is not from the beginning."""
+    if has_checkpoint(args):
+        terminal.note(f"{args.checkpoint}: going on from this checkpoint")
+
+
+def to_go_on(args: argparse.Namespace, work: str = "training") -> str:
+    """What to do about work that ended before its time, if there is a checkpoint of it."""
+    return f"; {_held(args, work)}" if has_checkpoint(args) else ""
+
+
+def terminable_work(
+    args: argparse.Namespace, terminal: Terminal, run: Callable[[Sequence[int]], int], work: str = "training"
+) -> int:
+    """With a checkpoint SIGTERM is a chance to write one; ``run`` is told whether it came."""
+    if args.checkpoint is None:
+        return run(())
+    with _terminable() as terminated:
+        try:
+            return run(terminated)
+        except KeyboardInterrupt:
+            if not terminated:
+                raise
+            terminal.warn(f"terminated: {_held(args, work) if has_checkpoint(args) else 'there is no checkpoint yet'}")
+            return TERMINATED
+
+
+def _held(args: argparse.Namespace, work: str) -> str:
+    return f"{args.checkpoint} holds the {work}: the same command goes on from there"
+
+
+@contextmanager
+def _terminable() -> Iterator[list[int]]:
+    """SIGTERM ends the work as Ctrl-C does, at a point to go on from; whether it came."""
+    from multimargin.linear.interrupts import interrupt
+
+    came: list[int] = []
+
+    def end(number: int, _: Any) -> None:
+        came.append(number)
+        interrupt()
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGTERM, before)
