@@ -246,6 +246,34 @@ def test_warm_starts(iris, tmp_path):
     assert_same(model, whole)
 
 
+def test_a_checkpoint_goes_before_the_duals_of_the_model(iris, tmp_path):
+    """Those of the fit that was stopped, or of another one: the problem is the same."""
+    X, y = iris
+    model = LinearSVM(solver="sdm", warm_start=True, max_iter=2, checkpoint=tmp_path / "state")
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y)
+    assert_same(model.set_params(max_iter=1000).fit(X, y), LinearSVM(solver="sdm").fit(X, y))
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("solver", ["sdm", "accelerated_sdm"])
+@pytest.mark.parametrize("formulation", ["crammer_singer", "weston_watkins"])
+def test_threads_that_do_nothing_are_not_asked_for(iris, tmp_path, formulation, solver):
+    """A checkpoint goes on where there are more of them."""
+    model = LinearSVM(formulation, solver=solver, checkpoint=tmp_path / "state", n_jobs=2)
+    assert stopped(model, *iris, InterruptAt(3), 0)
+    model.set_params(callbacks=None, n_jobs=3).fit(*iris)
+    assert_same(model, LinearSVM(formulation, solver=solver).fit(*iris))
+
+
+@pytest.mark.parametrize("model", [LinearSVM("one_vs_rest"), LinearSVM(solver="newton"), KernelSVM()])
+def test_threads_that_have_a_say_are(iris, tmp_path, model):
+    model.set_params(checkpoint=tmp_path / "state", n_jobs=1)
+    assert stopped(model, *iris, InterruptAt(1), 0)
+    with pytest.raises(CheckpointError, match="n_jobs was 1 and is 2"):
+        model.set_params(callbacks=None, n_jobs=2).fit(*iris)
+
+
 def test_an_interrupt_when_all_is_done_leaves_no_state_without_the_result(iris, tmp_path, monkeypatch):
     collect, path = training._Results.collect, tmp_path / "state"
 
@@ -327,13 +355,12 @@ def kept(iris, tmp_path):
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
-        ({"C": 2.0}, "C was 1.0 and is 2.0"),
+        ({"C": 2.0}, "C was 1 and is 2"),
         ({"loss": "squared_hinge"}, "loss was 'hinge' and is 'squared_hinge'"),
         ({"solver": "newton"}, "solver was 'sdm' and is 'newton'"),
-        ({"n_jobs": 2}, "n_jobs was 1 and is 2"),
         ({"random_state": 5}, "random_state was None and is 5;"),
         ({"random_state": np.random.RandomState(5)}, "random_state was None and is RandomState;"),
-        ({"class_weight": {0: 2, 1: 1}}, "class_weight was None and is {0.0: 2.0, 1.0: 1.0}"),
+        ({"class_weight": {0: 2, 1: 1}}, "class_weight was None and is {0: 2, 1: 1}"),
         ({"tol": 1e-4, "fit_intercept": False}, "fit_intercept was True and is False, tol was 0.001 and is 0.0001"),
     ],
 )

@@ -14,6 +14,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score, f1_score, make_scorer
 from sklearn.model_selection import ShuffleSplit, StratifiedKFold
 
 from multimargin import LinearSVM, LinearSVMCV, load, save
@@ -193,11 +194,11 @@ def test_limits_of_the_fits(blobs, tmp_path, fits):
     model = make(**options)
     with pytest.raises(KeyboardInterrupt):
         model.fit(*blobs)
-    with pytest.raises(CheckpointError, match=r"max_iter was 3\.0 and is 4\.0"):
+    with pytest.raises(CheckpointError, match=r"max_iter was 3 and is 4;"):
         make(**options | {"max_iter": 4}).fit(*blobs)
     with pytest.warns(ConvergenceWarning):
         assert_same(model.fit(*blobs), whole)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["state", "state.refit"]  # which may go on
+    assert not list(tmp_path.iterdir())  # with other limits it would be another search
 
 
 @pytest.fixture
@@ -220,7 +221,8 @@ def test_other_searches(blobs, kept):
         ({"cv": StratifiedKFold(3, shuffle=True, random_state=0)}, (X, y), "cv has other values"),
         ({"scoring": "f1_macro"}, (X, y), "scoring was None and is 'f1_macro'"),
         ({"tol": 0.1}, (X, y), "tol was 0.01 and is 0.1"),
-        ({"time_limit": 5}, (X, y), "time_limit was None and is 5.0"),
+        ({"time_limit": 5}, (X, y), "time_limit was None and is 5;"),
+        ({"scoring": make_scorer(accuracy_score)}, (X, y), "scoring was None and is _Scorer;"),
         ({"n_jobs": 2}, (X, y), "n_jobs was 1 and is 2"),
         ({}, (X + 1, y), "X has other values"),
         ({}, (X, np.roll(y, 1)), "y has other values"),
@@ -232,6 +234,80 @@ def test_other_searches(blobs, kept):
     with pytest.raises(CheckpointError, match="it is of another training"):
         LinearSVM(checkpoint=kept).fit(X, y)
     assert before == {path: path.read_bytes() for path in kept.parent.iterdir()}
+
+
+def half_accuracy(y, predicted):
+    return accuracy_score(y, predicted) / 2
+
+
+class Scaled:
+    """A scorer that is an object."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, model, X, y):
+        return self.factor * model.score(X, y)
+
+
+@pytest.mark.parametrize(
+    ("scoring", "other"),
+    [
+        (make_scorer(accuracy_score), make_scorer(half_accuracy)),
+        (make_scorer(f1_score, average="macro"), make_scorer(f1_score, average="micro")),
+        (make_scorer(accuracy_score), make_scorer(accuracy_score, greater_is_better=False)),
+        (Scaled(1.0), Scaled(-1.0)),
+    ],
+)
+def test_scores_of_one_kind_are_not_mixed_with_those_of_another(blobs, tmp_path, fits, scoring, other):
+    make().fit(*blobs)
+    fits.begin(interrupt_at=fits.passes // 2)
+    with pytest.raises(KeyboardInterrupt):
+        make(checkpoint=tmp_path / "state", scoring=scoring).fit(*blobs)
+    fits.begin()
+    with pytest.raises(CheckpointError, match="scoring has other values"):
+        make(checkpoint=tmp_path / "state", scoring=other).fit(*blobs)
+    assert_same(make(checkpoint=tmp_path / "state", scoring=scoring).fit(*blobs), make(scoring=scoring).fit(*blobs))
+
+
+def test_a_score_without_a_name_is_refused(blobs, tmp_path):
+    with pytest.raises(
+        ValueError, match=r"scoring=.*lambda.*cannot be told from another one.*give the name of a score"
+    ):
+        make(checkpoint=tmp_path / "state", scoring=lambda model, X, y: 0.0).fit(*blobs)
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_of_fits_that_come_again_go(blobs, tmp_path, fits):
+    """The search's file is behind, as after a kill: fits that a clock ended would come to another end."""
+    whole, path = make().fit(*blobs), tmp_path / "state"
+    fits.begin(interrupt_at=fits.passes // 2)
+    with pytest.raises(KeyboardInterrupt):
+        make(checkpoint=path, checkpoint_every=0).fit(*blobs)
+    fits.begin()
+    (under_way,) = (file for file in tmp_path.iterdir() if ".fold" in file.name)
+    ahead, mine = tmp_path / "state.fold2.C2", tmp_path / "state.fold2.C2.txt"
+    ahead.write_bytes(under_way.read_bytes())
+    mine.write_bytes(b"")
+    assert_same(make(checkpoint=path).fit(*blobs), whole)
+    assert list(tmp_path.iterdir()) == [mine]
+
+
+def test_a_search_for_something_else_is_refused_as_such(blobs, tmp_path, fits):
+    """Also in its first fit; and what is left without the search's file is in nobody's way."""
+    path = tmp_path / "state"
+    fits.begin(interrupt_at=2)
+    with pytest.raises(KeyboardInterrupt):
+        make(checkpoint=path, checkpoint_every=0).fit(*blobs)
+    fits.begin()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["state", "state.fold0.C0"]
+    others = make(checkpoint=path, Cs=[0.002, 0.02])
+    with pytest.raises(CheckpointError, match=r"state: it is of another training: Cs was \[0.001, 0.01, 0.1\] and is"):
+        others.fit(*blobs)
+    path.unlink()  # as the message says
+    (tmp_path / "state.refit").write_bytes(b"of an earlier search")
+    assert_same(others.fit(*blobs), make(Cs=[0.002, 0.02]).fit(*blobs))
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_same_folds_by_another_name(blobs, kept):

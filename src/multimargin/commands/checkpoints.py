@@ -42,9 +42,9 @@ def note_going_on(args: argparse.Namespace, terminal: Terminal) -> None:
         terminal.note(f"{args.checkpoint}: going on from this checkpoint")
 
 
-def to_go_on(args: argparse.Namespace, work: str = "training") -> str:
+def to_go_on(args: argparse.Namespace, work: str = "training", *, past_limit: bool = False) -> str:
     """What to do about work that ended before its time, if there is a checkpoint of it."""
-    return f"; {_held(args, work)}" if has_checkpoint(args) else ""
+    return f"; {_held(args, work, ' with a larger limit' if past_limit else '')}" if has_checkpoint(args) else ""
 
 
 def terminable_work(
@@ -63,8 +63,8 @@ def terminable_work(
             return TERMINATED
 
 
-def _held(args: argparse.Namespace, work: str) -> str:
-    return f"{args.checkpoint} holds the {work}: the same command goes on from there"
+def _held(args: argparse.Namespace, work: str, changed: str = "") -> str:
+    return f"{args.checkpoint} holds the {work}: the same command{changed} goes on from there"
 
 
 @contextmanager

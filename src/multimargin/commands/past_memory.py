@@ -307,6 +307,7 @@ def _train(
         terminal.warn(f"interrupted: {args.model} holds the model as it was last certified{to_go_on(args)}")
         return INTERRUPTED
     if not model.converged_:
-        terminal.warn(f"{as_options(trained.why_not)}; {args.model} holds the model as far as it came{to_go_on(args)}")
+        held = f"{args.model} holds the model as far as it came"
+        terminal.warn(f"{as_options(trained.why_not)}; {held}{to_go_on(args, past_limit=True)}")
         return NOT_CONVERGED
     return DONE

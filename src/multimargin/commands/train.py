@@ -6,7 +6,12 @@ import argparse
 import shlex
 from typing import Any
 
-from multimargin.commands.checkpoints import add_checkpoint_options, note_going_on, terminable_work, to_go_on
+from multimargin.commands.checkpoints import (
+    add_checkpoint_options,
+    note_going_on,
+    terminable_work,
+    to_go_on,
+)
 from multimargin.commands.errors import DONE, INTERRUPTED, NOT_CONVERGED, UsageError
 from multimargin.commands.options import (
     DATA_HELP,
@@ -217,7 +222,8 @@ def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal, 
         terminal.warn(f"interrupted: {args.model} holds the model as it was last certified{to_go_on(args)}")
         return INTERRUPTED
     if not model.converged_:
-        terminal.warn(f"{as_options(trained.why_not)}; {args.model} holds the model as far as it came{to_go_on(args)}")
+        held = f"{args.model} holds the model as far as it came"
+        terminal.warn(f"{as_options(trained.why_not)}; {held}{to_go_on(args, past_limit=True)}")
         return NOT_CONVERGED
     if trained.why_not:  # a kernel for which the gap proves nothing
         terminal.warn(as_options(trained.why_not))

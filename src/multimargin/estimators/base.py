@@ -75,7 +75,7 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
                 interrupted = self._calibrate(request, trained, started)
         if interrupted:
             raise KeyboardInterrupt
-        if request.checkpoint is not None and trained.outcome.stopped_by in ("converged", "precision"):
+        if request.checkpoint is not None and trained.outcome.stopped_by in self._over_when:
             request.checkpoint.remove()  # there is nothing left to do
         why_not = self._why_not_converged(trained.outcome)
         if why_not:
@@ -98,6 +98,8 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
             of = identity(self, X, encoded, weight, request)
             request.checkpoint = self._checkpoint_of(of)
         return request, X, y, sample_weight
+
+    _over_when: tuple[str, ...] = ("converged", "precision")  # after other stops the same fit may go on
 
     def _checkpoint_of(self, identity: dict[str, str]) -> Checkpoint:
         """The file of a fit."""

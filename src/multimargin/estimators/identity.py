@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 from numbers import Integral, Real
 from typing import Any
 
@@ -11,6 +12,8 @@ import scipy.sparse as sp
 
 from multimargin.data.rows import canonical
 from multimargin.estimators.parameters import n_threads
+from multimargin.linear.solvers import STREAMING
+from multimargin.problems.formulations import JOINT
 
 # Parameters without influence on what is trained; those that say when to stop may be changed to go on.
 _FREE = (
@@ -35,14 +38,14 @@ _ROWS_OF_A_KERNEL = 6
 
 def identity(model: Any, X: Any, labels: np.ndarray, weight: np.ndarray, request: Any) -> dict[str, str]:
     """Parameters as they are written, data with a digest behind a ``#``."""
-    told = _rows(X, labels, model.classes_, weight)
-    told["the start (warm_start)"] = "zero" if request.start_duals is None else _told(request.start_duals)
-    told |= {"C": _word(model.C)} | _parameters(model, request.seed)
+    told = _rows(X, labels, model.classes_, weight) | {"C": _word(model.C)} | _parameters(model, request.seed)
     kernel = getattr(request, "kernel", None)
     if kernel is not None and kernel.name == "callable":  # of which the name says little
         few = X[:_ROWS_OF_A_KERNEL]
         told["kernel"] += f" #{_digest(kernel.block(few, few).astype(np.float32))}"
     told["n_jobs"] = str(request.n_threads)
+    if request.formulation in JOINT and request.solver in STREAMING:
+        del told["n_jobs"]  # one thread trains, as on every machine
     return told
 
 
@@ -65,7 +68,7 @@ def identity_of_search(
     told = _rows(X, encoded, classes, weight) | {
         "Cs": str(values.tolist()),
         "cv": f"{len(folds)} folds #{rows_of_folds}",
-        "scoring": _word(model.scoring),
+        "scoring": _scoring(model.scoring),
         "max_iter": _word(model.max_iter),
         "time_limit": _word(model.time_limit),
     }
@@ -113,10 +116,25 @@ def _word(value: Any) -> str:
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
     if isinstance(value, Real):
-        return repr(float(value))
+        value = float(value)
+        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
     if callable(value):
         return getattr(value, "__qualname__", type(value).__qualname__)
     return repr(value)
+
+
+def _scoring(scoring: Any) -> str:
+    """With all that a scorer is made of: many have one name."""
+    if not callable(scoring):
+        return _word(scoring)
+    try:
+        made_of = pickle.dumps(scoring, protocol=4)
+    except Exception as error:  # whatever an object's own way to be written raises
+        raise ValueError(
+            f"scoring={scoring!r} cannot be told from another one in a checkpoint ({error}): give the name of a score, "
+            "or a function that a module has by name"
+        ) from None
+    return f"{_word(scoring)} #{_digest(np.frombuffer(made_of, dtype=np.uint8))}"
 
 
 def _word_of_state(state: Any) -> str:

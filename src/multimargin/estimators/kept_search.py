@@ -1,12 +1,15 @@
 """A search for C, fold by fold, and the file from which it goes on.
 
 The file holds what the finished fits told and, of every fold, the duals that its next fit starts from. A fit that is
-under way has a file of its own (linear/checkpoint.py), named after this one. Such files may be ahead of the search's:
-they are of the fits that will come again, as a fit depends on data, parameters and the fit before it only.
+under way has a file of its own (linear/checkpoint.py), named after this one. Where the search's was not written in
+time, such a file is ahead of it, and goes: fits before it come again, and one that a clock ended comes to another end.
 """
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Container
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -65,6 +68,11 @@ class KeptSearch(Search, FilesBeside):
         if file.state is not None:
             with file.restoring():
                 self._set_state(file.state)
+            self._remove_fits(but={self.fit_file(fold, number) for fold, number in enumerate(self._finished.tolist())})
+        else:  # a file from the beginning, so that another search is refused as such, not for the file of a fit
+            self._write()
+            self._remove_fits()
+            _remove(refit_file(file.path))
 
     def begin(self, fold: int, model: Any, values: np.ndarray, X: Any, y: np.ndarray, weight: np.ndarray | None) -> int:
         first = int(self._finished[fold])
@@ -94,10 +102,14 @@ class KeptSearch(Search, FilesBeside):
     def state_is_removed(self) -> None:
         """That of the last fit: there is nothing left to do."""
         self.file.remove()
-        folds, _, values = self.told.shape
-        for fold in range(folds):
-            for number in range(values):
-                _remove(self.fit_file(fold, number))
+        self._remove_fits()
+
+    def _remove_fits(self, but: Container[Path] = ()) -> None:
+        """Files of fits, also of an earlier search."""
+        of_a_fit = re.compile(re.escape(self.file.path.name) + r"\.fold\d+\.C\d+")
+        for path in self.file.path.parent.iterdir():
+            if of_a_fit.fullmatch(path.name) and path not in but:
+                _remove(path)
 
     def _write(self) -> None:
         state = {"finished": self._finished.copy(), "told": self.told.ravel()}
@@ -122,6 +134,11 @@ class KeptSearch(Search, FilesBeside):
             if 0 < count < values:
                 self._starts[fold] = part(state, f"fold{fold}")
         self.told, self._finished = told.copy(), finished.copy()
+
+
+def refit_file(path: str | os.PathLike) -> Path:
+    """The checkpoint of the last fit of a search, on all rows."""
+    return Path(f"{os.fspath(path)}.refit")
 
 
 def _set_start(model: Any, duals: State, X: Any, y: np.ndarray, weight: np.ndarray) -> None:

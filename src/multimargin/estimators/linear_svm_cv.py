@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from inspect import signature
 from numbers import Integral
@@ -17,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from multimargin.estimators.callbacks import check_callbacks, with_callbacks
 from multimargin.estimators.identity import identity_of_search
-from multimargin.estimators.kept_search import KeptSearch, Search
+from multimargin.estimators.kept_search import KeptSearch, Search, refit_file
 from multimargin.estimators.linear_svm import LinearSVM
 from multimargin.estimators.names import knows_other_names
 from multimargin.estimators.parameters import SMALLEST_C, check_number, n_threads
@@ -229,9 +228,12 @@ solver_options, checkpoint_every
         of = identity_of_search(self, rows, labels, self._weights_of_rows(rows, sample_weight), folds, values)
         return KeptSearch(len(folds), len(values), StateFile(self.checkpoint, self.checkpoint_every, of))
 
+    # Other limits are of another search, as they have a say in the scores.
+    _over_when = ("converged", "precision", "max_iter", "time_limit")
+
     def _checkpoint_of(self, identity: dict[str, str]) -> Checkpoint:
         """That of the last fit, beside that of the search."""
-        return Checkpoint(f"{os.fspath(self.checkpoint)}.refit", self.checkpoint_every, identity)
+        return Checkpoint(refit_file(self.checkpoint), self.checkpoint_every, identity)
 
     def _choose(self, values: np.ndarray, results: np.ndarray) -> None:
         """The best C, by score, gap and epochs of every fold (first axis) and C (last)."""

@@ -87,15 +87,9 @@ class StateFile:
         was = description["identity"]
         if not isinstance(was, dict):
             raise self._refused("it does not say what it is of")
-        differences = [
-            _difference(name, was.get(name), self.identity.get(name))
-            for name in dict.fromkeys([*self.identity, *was])
-            if was.get(name) != self.identity.get(name)
-        ]
-        if differences:
-            raise self._refused(
-                f"it is of another training: {', '.join(differences)}", f"go on with what it was, or {_ANEW}"
-            )
+        if was != self.identity:
+            differences = ", ".join(_differences(was, self.identity))
+            raise self._refused(f"it is of another training: {differences}", f"go on with what it was, or {_ANEW}")
         return arrays
 
     def _refused(self, what: str, advice: str = _ANEW) -> ValueError:
@@ -187,10 +181,12 @@ class Checkpoint(StateFile):
         self.write(prefixed("loop", loop) | prefixed("training", self.training.state()))
 
 
-def _difference(name: str, was: Any, now: str | None) -> str:
-    """In words. What is too long to be shown is a digest, behind a ``#``."""
-    shown = [text.partition("#")[0].strip() if isinstance(text, str) else text for text in (was, now)]
-    if shown[0] == shown[1]:
-        return f"{name} has other values"
-    was, now = shown
-    return f"{name} was {was} and is {now}"
+def _differences(was: dict[str, Any], now: dict[str, str]) -> list[str]:
+    """In words. What is too long to be shown is a digest, behind a ``#``. Of trainings of different kinds, only one of
+    which has a name, what they have in common says enough."""
+    shared = [name for name in now if name in was and was[name] != now[name]]
+    found = []
+    for name in shared or sorted(was.keys() ^ now.keys()):
+        before, after = (str(told.get(name, "not there")).partition("#")[0].strip() for told in (was, now))
+        found.append(f"{name} has other values" if before == after else f"{name} was {before} and is {after}")
+    return found
