@@ -428,6 +428,18 @@ def test_every_rank_gets_the_same_estimator():
     assert models[0].score(X, names) > 0.9
 
 
+@pytest.mark.parametrize("kind", ["U3", object, bool, np.uint8, np.float32, np.dtypes.StringDType()])
+def test_labels_of_all_kinds(kind):
+    X, y = digits(60)
+    words = kind in ("U3", object) or isinstance(kind, np.dtypes.StringDType)
+    labels = np.where(y > 4, "yes", "no").astype(kind) if words else (y > 4).astype(kind)
+    shared_out = fit_shared(LinearSVM(tol=1e-2), X, labels, Alone(), classes=np.unique(labels))
+    local = LinearSVM(tol=1e-2, solver="accelerated_sdm").fit(X, labels)
+    np.testing.assert_array_equal(shared_out.classes_, local.classes_)
+    assert shared_out.classes_.dtype == local.classes_.dtype
+    assert (shared_out.predict(X) == labels).mean() > 0.95
+
+
 def test_what_ranks_do_not_do_is_refused():
     X, y = digits(50)
     for parameters, text in [
