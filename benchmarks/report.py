@@ -7,10 +7,13 @@ import importlib.metadata
 import os
 import platform
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+import multimargin
 
 
 def machine() -> str:
@@ -25,7 +28,8 @@ def machine() -> str:
 
 def versions(peers: Iterable[Any] = ()) -> str:
     """Of everything that takes part."""
-    named = {package: _version(package) for package in ("multimargin", "numpy", "scipy", "scikit-learn")}
+    named = {"multimargin": f"{multimargin.__version__}{_commit()}"}  # of what is imported, installed or not
+    named |= {package: _version(package) for package in ("numpy", "scipy", "scikit-learn")}
     named |= {peer.package: peer.version for peer in peers if peer.package not in named}
     parts = [f"{package} {version or 'not installed'}" for package, version in named.items()]
     return ", ".join([f"Python {platform.python_version()}", *parts])
@@ -36,6 +40,16 @@ def _version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def _commit() -> str:
+    """Of the repository that these benchmarks are in, if they are in one: " (1a2b3c4)"."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f" ({found})"
 
 
 # Columns wider than their header

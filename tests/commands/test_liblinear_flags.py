@@ -72,6 +72,44 @@ def test_the_objective_is_liblinears(run, folder, digits, kind, formulation):
     assert ours["primal_objective"] == pytest.approx(_objective(model, formulation, X, y), rel=0.01)
 
 
+NOTE = "multimargin: note: the weight of a class counts for its rows in the machines of all classes; LIBLINEAR's -wi"
+
+
+@pytest.mark.parametrize("options", ["-s 1", "-s 2", "-s 3", "-s 3 -v 2", "--formulation one_vs_rest"])
+def test_weights_that_liblinear_has_in_one_machine_only_are_noted(run, folder, options):
+    model = [] if "-v" in options else ["m"]
+    for form in (["-w3", "2"], ["--weight", "3=2"]):
+        said = run("train", folder / "digits.npz", *model, *options.split(), *form)
+        assert said.code == 0 and said.err.count("\n") == 1 and said.err.startswith(NOTE)
+
+
+def test_the_note_of_weights_is_of_blocks_too(run, folder):
+    words = ["train", folder / "digits.svm", "m", "-s", "3", "-w3", "2", "--blocks", "d.blocks"]
+    assert NOTE in run(*words).err
+
+
+def test_weights_that_are_liblinears_are_not_noted(run, folder, digits):
+    X, y = digits
+    np.savez("two.npz", X=X[y < 2], y=y[y < 2])
+    for words in (
+        ["two.npz", "m", "-s", "3", "-w1", "2"],
+        [folder / "digits.npz", "m", "-s", "4", "-w3", "2"],
+        [folder / "digits.npz", "m", "-s", "3"],
+        [folder / "digits.npz", "m", "--kernel", "rbf", "--formulation", "one_vs_rest", "--weight", "3=2"],
+        [folder / "digits.npz", "m", "-s", "3", "-w3", "2", "-q"],
+    ):
+        said = run("train", *words)
+        assert said.code == 0 and said.err == "", words
+
+
+@pytest.mark.parametrize("weights", [["-w2", "5"], ["--class-weight", "balanced"]])
+def test_weights_of_the_peers_are_noted(run, weights):
+    told = "weights of classes in LinearSVC (one_vs_rest) count in the machine of their class alone"
+    compare = ["compare", "@iris", "--max-iter", "100000"]
+    assert told in run(*compare, "--peers", *weights).err
+    assert run(*compare, *weights).err == run(*compare, "--peers").err == ""
+
+
 def test_weights_after_two_dashes_are_names():
     assert with_weights_in_words(["train", "--", "-w1", "2"]) == ["train", "--", "-w1", "2"]
 

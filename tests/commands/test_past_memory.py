@@ -122,6 +122,16 @@ def test_tables_of_numbers_are_trained_from_blocks_too(run, name, label, tmp_pat
     assert run("predict", name, "a.model", "out.txt", "--label", "kind", "--json").json["accuracy"] > 0.9
 
 
+def test_tables_from_blocks_have_checkpoints(run, tmp_path):
+    iris_tables()
+    words = ["train", "t.csv", "a.model", *WANTED_OF_TABLES, "--memory-mb", "0.3", "--checkpoint", "state"]
+    first = run(*words, "--tol", "1e-4", "--max-iter", "2")
+    assert first.code == 3 and "is trained from blocks on disk" in first.err and (tmp_path / "state").exists()
+    last = run(*words, "--tol", "1e-4")
+    assert last.code == 0 and "state: going on from this checkpoint" in last.err, last.err
+    assert last.json["gap"] <= 1e-4 and not list(tmp_path.glob("state*"))
+
+
 def test_what_is_missing_in_a_table_to_predict_is_the_mean(run):
     frame = iris_tables()
     run("train", "t.csv", "a.model", *WANTED_OF_TABLES, "--memory-mb", "0.1")

@@ -312,6 +312,19 @@ def test_balanced_classes_are_svcs():
     np.testing.assert_allclose(model.decision_function(X), svc.decision_function(X), atol=1e-5)
 
 
+def test_balanced_classes_count_rows_by_their_weight_and_svcs_do_not():
+    """docs/kernel.md, Coming from SVC."""
+    X, y = blobs(2)
+    weight = np.where(y == 0, 4.0, 1.0)
+    model = KernelSVM("one_vs_one", class_weight="balanced", gamma=0.1, **TIGHT).fit(X, y, weight)
+    svc = SVC(class_weight="balanced", gamma=0.1, tol=1e-9).fit(X, y, weight)
+    by_weight = SVC(class_weight={0: 300 / 480, 1: 300 / 120}, gamma=0.1, tol=1e-9).fit(X, y, weight)
+    by_rows = SVC(gamma=0.1, tol=1e-9).fit(X, y, weight)
+    np.testing.assert_allclose(model.decision_function(X), by_weight.decision_function(X), atol=1e-5)
+    np.testing.assert_allclose(svc.decision_function(X), by_rows.decision_function(X), atol=1e-5)
+    assert np.abs(model.decision_function(X) - svc.decision_function(X)).max() > 0.1
+
+
 def satellite(n_samples, seed):
     """Six classes of four bands in nine neighbouring pixels, some classes hard to tell apart."""
     rng = np.random.default_rng(0)

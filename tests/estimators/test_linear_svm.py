@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.utils.class_weight import compute_class_weight
 
 from multimargin import KernelSVM, LinearSVM
@@ -231,6 +232,65 @@ def test_balanced_class_weight_is_scikit_learns(iris, formulation):
     by_row = LinearSVM(formulation, tol=1e-6).fit(X, y, weight[y])
     assert_same_optimum(balanced, by_row)
     assert balanced.primal_objective_ == pytest.approx(primal(balanced, X, y, weight[y]), rel=1e-10)
+
+
+WEIGHTS = {0: 0.5, 1: 6.0, 2: 2.0}
+
+
+def one_against_rest(X, y, loss, label, weight):
+    """The binary machine of a class, with weights of rows."""
+    model = LinearSVM("one_vs_rest", loss, tol=1e-9).fit(X, y == label, weight)
+    return np.append(model.coef_[0], model.intercept_[0])
+
+
+def liblinear(X, y, loss, **options):
+    """LinearSVC with weights of classes, as tight as it goes; intercepts in the last column."""
+    model = LinearSVC(loss=loss, dual=True, class_weight=WEIGHTS, tol=1e-10, max_iter=1_000_000, **options).fit(X, y)
+    return np.column_stack([model.coef_, model.intercept_])
+
+
+@every_loss
+def test_weights_of_classes_count_in_all_machines_of_one_vs_rest(loss):
+    """As those of rows do."""
+    X, y = blobs(3)
+    by_row = np.array([WEIGHTS[label] for label in y])
+    model = LinearSVM("one_vs_rest", loss, class_weight=WEIGHTS, tol=1e-9).fit(X, y)
+    same = LinearSVM("one_vs_rest", loss, tol=1e-9).fit(X, y, by_row)
+    np.testing.assert_array_equal(model.coef_, same.coef_)
+    for label in range(3):
+        expected = one_against_rest(X, y, loss, label, by_row)
+        np.testing.assert_allclose(np.append(model.coef_[label], model.intercept_[label]), expected, atol=1e-4)
+
+
+@every_loss
+def test_weights_of_classes_in_liblinear_count_in_one_machine_of_one_vs_rest(loss):
+    """The difference that docs/coming-from.md tells of: there a class's weight is for its rows in its own machine."""
+    X, y = blobs(3)
+    theirs = liblinear(X, y, loss)
+    ours = LinearSVM("one_vs_rest", loss, class_weight=WEIGHTS, tol=1e-9).fit(X, y)
+    for label in range(3):
+        own = np.where(y == label, WEIGHTS[label], 1.0)
+        np.testing.assert_allclose(one_against_rest(X, y, loss, label, own), theirs[label], atol=1e-4)
+        assert np.abs(ours.coef_[label] - theirs[label, :-1]).max() > 0.01
+
+
+@every_loss
+@pytest.mark.parametrize("formulation", ["one_vs_rest", "one_vs_one"])
+def test_weights_of_two_classes_are_liblinears(formulation, loss):
+    X, y = blobs(3)
+    X, y = X[y != 0], y[y != 0]
+    theirs = LinearSVC(loss=loss, dual=True, class_weight={1: 6.0, 2: 2.0}, tol=1e-10, max_iter=1_000_000).fit(X, y)
+    ours = LinearSVM(formulation, loss, class_weight={1: 6.0, 2: 2.0}, tol=1e-9).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-4)
+
+
+def test_weights_of_classes_in_crammer_singer_are_liblinears():
+    X, y = blobs(3)
+    theirs = liblinear(X, y, "hinge", multi_class="crammer_singer")
+    ours = LinearSVM(class_weight=WEIGHTS, tol=1e-9).fit(X, y)
+    both = np.column_stack([ours.coef_, ours.intercept_])
+    np.testing.assert_allclose(both - both.mean(axis=0), theirs - theirs.mean(axis=0), atol=1e-4)
 
 
 def test_class_weight_for_string_labels(iris):

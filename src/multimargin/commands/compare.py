@@ -58,7 +58,12 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     from multimargin.commands.fitting import learn_features, split
 
     data = read_training_data(args, terminal)
-    set_weights(first, args.weight, data.y, data.path)
+    set_weights(first, args.weight, data.y, data.path, terminal)
+    if args.peers and not args.kernel and first.class_weight is not None and len(set(data.y.tolist())) > 2:
+        terminal.note(
+            "weights of classes in LinearSVC (one_vs_rest) count in the machine of their class alone; in one_vs_rest "
+            "they count in all"
+        )
     learnt, held_out = split(data, args.holdout, args.seed)
     features, X = learn_features(learnt, args)
     X_out = features(held_out)

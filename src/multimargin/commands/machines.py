@@ -10,6 +10,7 @@ import numpy as np
 
 from multimargin.commands.errors import CommandError, UsageError
 from multimargin.commands.options import KERNEL_SOLVERS, LINEAR_SOLVERS
+from multimargin.commands.terminal import Terminal
 
 _SHARED = (
     "loss",
@@ -67,8 +68,8 @@ def _kind(kernel: Any, plain: bool) -> Any:
     return KernelSVM if kernel else LinearSVM
 
 
-def set_weights(model: Any, weights: list[tuple[str, float]], y: np.ndarray, path: str) -> None:
-    """Weights of classes by their labels as they are written."""
+def set_weights(model: Any, weights: list[tuple[str, float]], y: np.ndarray, path: str, terminal: Terminal) -> None:
+    """Weights of classes by their labels as they are written; a note where LIBLINEAR's -wi is another thing."""
     if not weights:
         return
     classes = {str(label): label for label in np.unique(y).tolist()}
@@ -79,6 +80,11 @@ def set_weights(model: Any, weights: list[tuple[str, float]], y: np.ndarray, pat
         if not 0 <= factor < float("inf"):
             raise UsageError(f"--weight {label}={factor:g}: must be a finite number of at least 0")
     model.set_params(class_weight={classes[label]: factor for label, factor in weights})
+    if model.formulation == "one_vs_rest" and not hasattr(model, "kernel") and len(classes) > 2:
+        terminal.note(
+            "the weight of a class counts for its rows in the machines of all classes; LIBLINEAR's -wi with -s 1, 2 "
+            "and 3 counts in the machine of that class alone"
+        )
 
 
 def describe(model: Any) -> str:

@@ -250,7 +250,7 @@ def add_machine_options(
         type=weight,
         action="append",
         default=[],
-        help="C of the rows of a class times X; as in LIBLINEAR: -wLABEL X",
+        help="C of the rows of a class times X, in every machine; LIBLINEAR's form -wLABEL X is understood",
     )
     group.add_argument("--no-intercept", dest="fit_intercept", action="store_false", help="without an intercept")
     group.add_argument(

@@ -279,7 +279,7 @@ def _train(
 
     if store.classes.dtype.kind == "f":
         raise CommandError(f"{args.data}: classes must be whole numbers (for regression: sklearn.svm.LinearSVR)")
-    set_weights(model, args.weight, store.classes, args.data)
+    set_weights(model, args.weight, store.classes, args.data, terminal)
     if store.zero_based and args.zero_based == "auto":
         terminal.note(f"{args.data}: indices start at 0")
     terminal.clear()

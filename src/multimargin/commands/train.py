@@ -92,7 +92,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     from multimargin.commands.datasets import read_training_data
 
     data = read_training_data(args, terminal, plain=plain)
-    set_weights(model, args.weight, data.y, data.path)
+    set_weights(model, args.weight, data.y, data.path, terminal)
     _note_keys(data, terminal)
     if only_validate:
         return _cross_validate(args, model, data, terminal)

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     from multimargin.commands.search import search
 
     data = read_training_data(args, terminal)
-    set_weights(model, args.weight, data.y, data.path)
+    set_weights(model, args.weight, data.y, data.path, terminal)
     note_going_on(args, terminal)
 
     def find(terminated: Sequence[int]) -> int:

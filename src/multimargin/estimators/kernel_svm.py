@@ -91,7 +91,9 @@ class KernelSVM(MarginClassifier):
     intercept_scaling : float
         Larger values regularise the intercept less. For crammer_singer and weston_watkins.
     class_weight : dict, "balanced" or None
-        Weights of classes.
+        Weights of classes: factors of C for their rows, in every machine that learns from them, as a sample_weight is
+        (and as in LIBSVM, which has one-vs-one only). "balanced" gives every class the same total weight; rows count
+        by their sample_weight, which SVC leaves out there.
     shrinking, cooling : bool
         Heuristics: leave out examples at rest (paper 003's active set); begin with a loose tolerance.
     probability : bool
@@ -100,7 +102,8 @@ class KernelSVM(MarginClassifier):
     warm_start : bool
         Start from the duals of the last fit when it had the same labels and formulation.
     n_jobs : int or None
-        Threads. None is 1, -1 all.
+        Threads. None is 1, -1 all. They share the machines of one_vs_rest, one_vs_one and dag with an intercept, the
+        matrix products of the others, the folds of ``probability=True``, and the rows of predictions.
     random_state : int, RandomState or None
         Seed of random choices. None is 0: fits are reproducible.
     verbose : int

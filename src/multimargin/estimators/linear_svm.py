@@ -75,7 +75,9 @@ class LinearSVM(LinearMachine, MarginClassifier):
     intercept_scaling : float
         Larger values regularise the intercept less.
     class_weight : dict, "balanced" or None
-        Weights of classes.
+        Weights of classes: factors of C for their rows, in every machine that learns from them, as a sample_weight is.
+        (In LIBLINEAR and LinearSVC, one-vs-rest with more than two classes, the weight of a class counts in the machine
+        of that class alone.) "balanced" gives every class the same total weight; rows count by their sample_weight.
     shrinking, cooling : bool
         Heuristics of the sequential dual method: leave out examples at rest; begin with a loose tolerance.
     probability : bool
@@ -84,7 +86,10 @@ class LinearSVM(LinearMachine, MarginClassifier):
     warm_start : bool
         Start from the duals of the last fit when it had the same labels, formulation and loss.
     n_jobs : int or None
-        Threads. None is 1, -1 all. The result depends on (random_state, n_jobs) only.
+        Threads. None is 1, -1 all. They share the classes of one_vs_rest, the pairs of one_vs_one and dag, the folds of
+        ``probability=True``, the rows of predictions, and what newton and cutting_plane leave to BLAS. Otherwise
+        crammer_singer, weston_watkins and two classes are trained by one thread, whatever is given here. The result
+        depends on (random_state, n_jobs) only.
     random_state : int, RandomState or None
         Seed of the order of visits. None is 0: fits are reproducible.
     verbose : int
