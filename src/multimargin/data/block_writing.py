@@ -87,12 +87,14 @@ def write_blocks(
         raise TypeError(f"write_blocks(path, source): the path of the store comes first, got {type(path).__name__}")
     target = Path(os.fsdecode(path))
     _check(target, block_mb, dtype, n_features, zero_based)
+    # As JSON has them: NumPy's numbers and truth values are taken, too.
+    n_features, compress = None if n_features is None else int(n_features), bool(compress)
     kind = None if dtype is None else np.dtype(dtype)
     rows = source_of(source, kind, n_features, zero_based, label)
     options = [
         VERSION,
         float(block_mb),
-        bool(compress),
+        compress,
         None if kind is None else kind.name,
         n_features,
         zero_based,
@@ -295,7 +297,7 @@ class _State:
             "sparse": self.sparse,
             "dtype": self.dtype.name,
             "weighted": self.weighted,
-            "compressed": bool(self.compress),
+            "compressed": self.compress,
             "label_kind": self.label_kind,
             "labels": list(self.labels),
             "label_weights": self.label_weights,
