@@ -275,6 +275,31 @@ def test_what_was_written_is_not_written_again(journal):
     assert {file.name for file in store.path.iterdir()} == {entry.file for entry in store.entries} | {"manifest.json"}
 
 
+def test_a_text_that_is_begun_again_may_come_in_other_pieces(tmp_path, monkeypatch):
+    """The piece of a block's end begins with what was left of a long line, and is shorter the second time."""
+    monkeypatch.setattr("multimargin.data.file_bytes._CHUNK", 400)
+    text, rows = tmp_path / "rows.txt", 60
+    more = {15: " " + " ".join(f"{feature}:1" for feature in range(2, 80))}
+    text.write_text("".join(f"{row % 2} 1:{row}{more.get(row, '')}\n" for row in range(1, rows + 1)))
+    for stop in (1, 5, 6, 8, 12, 15):
+        add, left = _State.add, stop
+
+        def killed(self, *block, add=add):
+            nonlocal left
+            add(self, *block)
+            left -= 1
+            if not left:
+                raise KeyboardInterrupt
+
+        options = {"block_mb": 80 / 2**20, "n_features": 80, "zero_based": False}
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(_State, "add", killed)
+            write_blocks(tmp_path / str(stop), text, **options)
+        store = write_blocks(tmp_path / str(stop), text, **options)
+        values = np.concatenate([block.X.toarray()[:, 0] for block in store])
+        assert values.tolist() == [*range(1, rows + 1)]
+
+
 @pytest.mark.parametrize(
     "damage",
     [

@@ -202,7 +202,7 @@ class _State:
         self.dtype = np.dtype(np.float64)
         self.weighted = False
         self.begin: list[int] = [0]  # the chunk from which to go on ...
-        self.skip = 0  # ... and how many of its rows are written
+        self.skip = 0  # ... and how many rows from its first one on are written
 
     @classmethod
     def begun(cls, folder: Path, signature: Any, compress: bool, n_features: int | None) -> _State:
@@ -341,11 +341,13 @@ def _blocks(source: Source, state: _State, size: float) -> Iterator[tuple[Any, n
     """X, codes and weights of blocks of about so many bytes, and where in the source each one ends."""
     held: list[tuple[Any, np.ndarray, Any]] = []
     room, at = size, (state.begin, state.skip)
+    written = state.skip  # rows from there on, which may come in other chunks than before
     for chunk in source.chunks(state.begin):
         chunk = state.fit(chunk)
         codes = state.codes(chunk.y, chunk.name)
         n_rows = chunk.X.shape[0]
-        done = state.skip if chunk.begin == state.begin else 0
+        done = min(written, n_rows)
+        written -= done
         while done < n_rows:
             end, taken = _fitting(chunk.X, done, room)
             held.append((chunk.X[done:end], codes[done:end], None if chunk.weight is None else chunk.weight[done:end]))
