@@ -14,10 +14,13 @@ from multimargin.linear.state import part, parts
 class Counting:
     """A machine that converges after so many passes; its gap is one over their number."""
 
-    def __init__(self, wanted, gives_up_at=np.inf):
-        self.wanted, self.gives_up_at = wanted, gives_up_at
+    def __init__(self, wanted, gives_up_at=np.inf, ready_at=0):
+        self.wanted, self.gives_up_at, self.ready_at = wanted, gives_up_at, ready_at
         self.passes, self.epochs, self.cancelled, self.concluded = 0, 0.0, False, 0
-        self.ready = True
+
+    @property
+    def ready(self):
+        return self.passes >= self.ready_at
 
     @property
     def done(self):
@@ -184,11 +187,7 @@ def test_a_time_limit_that_is_over_concludes_what_there_is(tmp_path):
 
 
 def test_a_machine_that_has_nothing_to_show_goes_on_until_it_has(tmp_path):
-    def observer(told, machine):
-        machine.ready = told.epoch >= 4
-        return told.epoch == 2
-
-    run = Run(tmp_path / "state", [9], observers=[observer])
+    run = Run(tmp_path / "state", [9], ready_at=4, observers=[stop_at(0, 2)])
     assert run.machines[0].passes == 4 and run.machines[0].concluded == 1 and run.outcome.stopped_by == "callback"
 
 
