@@ -1,6 +1,7 @@
 """Files of blocks whose checksums are right and whose content is not, and manifests likewise."""
 
 import json
+import os
 import zlib
 
 import numpy as np
@@ -198,6 +199,7 @@ def test_a_store_tells_what_it_has(tmp_path):
 # Beside
 
 
+@pytest.mark.skipif(not hasattr(os, "sysconf"), reason="this system does not say")
 def test_memory_of_a_container(monkeypatch, tmp_path):
     limit = tmp_path / "memory.max"
     monkeypatch.setattr("multimargin.data.memory._CONTAINER_LIMIT", limit)

@@ -1,6 +1,7 @@
 """What a store of blocks is made of: chunks that fit together, labels as codes, journals to go on from, and options."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -343,6 +344,17 @@ def test_errors_of_the_source_are_its_own(tmp_path):
     with pytest.raises(OSError, match="Input/output error: '/elsewhere'") as caught:
         write_blocks(tmp_path / "s", chunks())
     assert "write elsewhere" not in str(caught.value) and not list(tmp_path.iterdir())
+
+
+def test_errors_come_through_where_there_is_nothing_left_to_remove(tmp_path):
+    def chunks():
+        yield np.eye(3), Y
+        shutil.rmtree(tmp_path / "s.part")
+        raise ValueError("of the source")
+
+    with pytest.raises(ValueError, match="of the source"):
+        write_blocks(tmp_path / "s", chunks())
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_store_that_somebody_else_has_just_written(tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from multimargin.kernel import pairs as pairs_module
+from multimargin.kernel import training as training_module
 from multimargin.kernel.functions import Kernel
 from multimargin.kernel.machine import Result
 from multimargin.kernel.pairs import PairsMachine
@@ -99,6 +100,29 @@ def test_a_quarter_of_tol_is_allowed(converged, error, again):
     fine = error < 5e-4
     assert one.outcome.converged is fine and one.outcome.stopped_by == ("converged" if fine else "precision")
     assert bool(one.outcome.remark) is not fine and one.doubt == pytest.approx(error / 2, abs=1e-12)
+
+
+@pytest.mark.parametrize("why", ["converged", "precision", "time_limit", "max_iter", "callback"])
+@pytest.mark.parametrize("trusted", [False, True])
+def test_float64_goes_on_after_convergence_and_certifies_after_a_limit(monkeypatch, why, trusted):
+    one, asked = training(), []
+    one._train = lambda which, single, start, stop: asked.append((which, single, start.toarray()[0].tolist(), stop))
+    scores = (np.repeat([0, 2], 3), np.tile([0, 1, 2], 2), EXACT)
+    one.results[0] = result(converged=trusted, sampled=scores)
+    limited = why not in ("converged", "precision")
+    one.outcome.converged, one.outcome.stopped_by = trusted and not limited, why
+    one._train_in_double()
+    again = [] if trusted else [0]
+    assert asked == [(again, False, [-0.5, 0.0, 0.5], limited)]
+    goes_on = bool(again) and not limited
+    assert one.outcome.stopped_by == ("converged" if goes_on else why)
+    assert one.outcome.converged is (goes_on or (trusted and not limited))
+    # One support vector, five rows and two features: that is the work of a certificate.
+    for most, certified in ((10.0, True), (9.9, not limited)):
+        monkeypatch.setattr(training_module, "_SHORT_WORK", most)
+        del asked[:]
+        one._train_in_double()
+        assert bool(asked) is certified
 
 
 def test_what_is_said_of_kernels_that_are_none():

@@ -204,6 +204,11 @@ def test_reach_of_all_blocks():
         none.check()
     none.add(rows([1.0], [1.0]))
     none.check()
+    of_the_intercept = _Reach()
+    of_the_intercept.add(rows([1e200], [0.25]))
+    assert of_the_intercept.has_features
+    with pytest.raises(ValueError, match="scale the features down, or lower C"):
+        of_the_intercept.check()
 
 
 @pytest.mark.parametrize("accelerated", [False, True])

@@ -288,6 +288,11 @@ def test_duals_go_to_the_blocks_in_their_order():
         assert (value.dtype, lane.dtype, indptr.dtype) == (np.float64, np.int32, np.int64)
         made = sp.csr_array((value, lane, indptr), shape=(4, 3)).toarray()
         np.testing.assert_array_equal(made, duals[4 * number : 4 * number + 4].toarray())
+    unsorted = sp.csr_array(
+        (np.array([2.0, 1.0]), np.array([2, 0]), np.array([0, 2, 2, 2, 2, 2, 2, 2, 2])), shape=(8, 3)
+    )
+    one.set_duals(unsorted)
+    assert [part.tolist() for part in one.blocks[0].given] == [[1.0, 2.0], [0, 2], [0, 2, 2, 2, 2]]
     one.examples.row = np.arange(8)
     row, lane, value = one.duals()
     assert row.tolist() == [0, 0, 2, 4, 4, 6] and lane.tolist() == [0, 1, 2] * 2 and value.tolist() == [1, -1, 0.5] * 2

@@ -130,7 +130,7 @@ def test_no_examples_are_certified_at_once():
 
 @pytest.mark.parametrize(
     ("kappa", "shrinking", "rest_share", "effort"),
-    [(0.0, True, 0.0, 5.0), (0.0, False, 0.0, 5.0), (1.0, True, 1.0, 0.5), (1.0, False, 0.0, 0.5)],
+    [(0.0, True, 0.0, 5.0), (0.0, False, 0.0, 5.0), (0.5, True, 1.0, 0.5), (0.5, False, 0.0, 0.5)],
 )
 @pytest.mark.parametrize("permutation", [True, False])
 def test_what_the_core_is_asked_for(kappa, shrinking, rest_share, effort, permutation):
@@ -194,6 +194,7 @@ def test_a_slice_without_a_pass_is_not_certified():
 def test_failed_certificates_wait_for_better_estimates_then_for_float64():
     machine = FakeMachine(gaps=[2e-3, 4e-3, 4e-3], answers=[("certify", [a_pass(e)]) for e in (1.2e-3, 1e-5, 1e-3)])
     algorithm = started(machine, kind=AcceleratedSequentialDual)
+    algorithm.weights.kappa = 0.25
     kappa, first = algorithm.weights.kappa, algorithm.weights
     algorithm.advance(machine, 100.0)  # the gap was 1 / 0.6 of the estimate
     assert algorithm.failed_certificates == 1 and not algorithm.done
@@ -258,7 +259,7 @@ def test_a_certificate_that_fails_after_a_tolerance_goes_on():
 
 def test_where_float64_ends():
     """The problem itself is the next thing after that which is held back; then there is nothing to gain."""
-    machine = FakeMachine(gaps=[0.5], answers=[("tolerance", [a_pass(1.0)])] * 2)
+    machine = FakeMachine(gaps=[0.5], answers=[("tolerance", [a_pass(1.0)])] * 2, mean_curvature=0.01)
     algorithm = started(machine, kind=AcceleratedSequentialDual, tol=1e-6)
     algorithm.tolerance = 0.9e-12
     algorithm.advance(machine, 100.0)
@@ -280,10 +281,10 @@ def test_just_above_the_end_of_float64():
 def test_violations_are_the_papers():
     """Of W = V, so that an acceleration ends first; the tolerance ends with tol."""
     answers = [("tolerance", [a_pass(5.0)])] * 3
-    machine = FakeMachine(gaps=[0.5], answers=answers)
+    machine = FakeMachine(gaps=[0.5], answers=answers, mean_curvature=0.01)
     algorithm = started(machine, kind=AcceleratedSequentialDual, tol=0.5, stopping="violation")
     algorithm.advance(machine, 100.0)
-    assert algorithm.tolerance == 0.5 and algorithm.weights.kappa > 0 and machine.certified == 0
+    assert algorithm.tolerance == 0.5 and 0 < algorithm.weights.kappa < 1 and machine.certified == 0
     algorithm.advance(machine, 100.0)
     assert algorithm.weights.kappa == 0 and machine.certified == 0 and not algorithm.done
     (record,) = algorithm.advance(machine, 100.0)

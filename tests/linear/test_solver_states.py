@@ -157,6 +157,27 @@ def check(machine, state, words):
         machine.set_state(state)
 
 
+@pytest.mark.parametrize("policy", ["crammer_singer", "one_vs_rest"])
+def test_cutting_planes_begin_with_the_duals_that_there_are(policy):
+    """Before the first pass has ended, the best weights that are known are those of the beginning."""
+    own = np.arange(3) == Y[:, None]
+    duals = np.where(own, 1.0, -0.5 if policy == "crammer_singer" else -1.0) * 0.02
+    machine = started("cutting_plane", policy, warm=sp.csr_array(duals))
+    algorithm = machine.algorithm
+    assert [cut.assignment for _, cut in algorithm.pending] == [None] * len(algorithm.bundles)
+    offsets = np.abs(duals).sum(axis=0) if policy == "one_vs_rest" else [0.5 * np.abs(duals).sum()]
+    np.testing.assert_allclose([cut.offset for _, cut in algorithm.pending], offsets)
+    while algorithm.pending:
+        next(algorithm.work)
+    out = machine.new_weights(single_precision=False)
+    assert algorithm.candidate(out) is True
+    weights = [bundle.weight_of_beginning for bundle in algorithm.bundles]
+    np.testing.assert_allclose(out.array[:, :3], (X.T @ duals) * weights, rtol=1e-9)
+    assert all(0 < weight <= 1 for weight in weights)
+    algorithm.imply_duals(machine)
+    np.testing.assert_allclose(machine.blocks[0].alpha[:, :3], duals * weights, rtol=1e-9)
+
+
 def test_lanes_of_tron_that_are_all_finished():
     state = state_within("tron", "one_vs_rest", lambda s: s["algorithm.done"][0], squared=True)
     started("tron", "one_vs_rest", True).set_state(state)

@@ -124,7 +124,7 @@ def test_a_shrunk_tour_knows_no_objectives(tours):
 
 @pytest.mark.parametrize(
     ("next_full", "visited", "kappa", "ended"),
-    [(True, 1, 1.0, 1), (False, 1, 1.0, 0), (True, 0, 1.0, 0), (True, 1, 0.0, 0)],
+    [(True, 1, 0.5, 1), (False, 1, 0.5, 0), (True, 0, 0.5, 0), (True, 1, 0.0, 0)],
 )
 def test_a_stage_ends_before_a_full_tour_that_is_not_the_first(tours, next_full, visited, kappa, ended):
     tours._next_full, tours._visited, tours._violation, tours._loss, tours._dual = next_full, visited, 0.5, 1.0, 1.0
