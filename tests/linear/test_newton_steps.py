@@ -189,6 +189,17 @@ def test_a_pass_over_the_features_ends_with_what_it_saw(monkeypatch):
     assert one._end_pass(machine).dual == 1.0 and one.done and not one.converged
 
 
+@pytest.mark.parametrize("most", [1, 2.5, 7])
+def test_no_more_passes_than_asked_for(most):
+    X = np.random.default_rng(0).normal(size=(9, 7))
+    for kind, squared in ((PrimalCoordinateDescent, True), (CuttingPlane, False)):
+        problem = Formulation("one_vs_rest", squared, 2)
+        machine, one = machine_of(kind, problem, X, np.arange(9) % 2, np.full(9, 100.0))
+        one.tol = 0.0
+        one.start(machine, warm=False)
+        assert len(one.advance(machine, most)) == np.ceil(most)
+
+
 def test_rows_that_are_scored_are_mostly_examples():
     X = np.arange(20.0).reshape(10, 2)
     for row, copied in ((np.arange(5), False), (np.arange(4), True), (np.array([1, 3, 8]), True)):
