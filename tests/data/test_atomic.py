@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from multimargin import LinearSVM
-from multimargin.data.atomic import naming, write_atomically
+from multimargin.data.atomic import checked_target, naming, sync_folder, write_atomically
 from multimargin.models import load, save
 from tests.models.examples import X, Y
 
@@ -98,7 +98,7 @@ def test_folders_that_cannot_be_written(old):
     """As somebody who is not root, whom nothing stops."""
     program = """
 import os, sys
-from multimargin.data.atomic import naming, write_atomically
+from multimargin.data.atomic import checked_target, naming, sync_folder, write_atomically
 if os.getuid() == 0:
     os.setgid(65534); os.setuid(65534)
 try:
@@ -194,3 +194,33 @@ def test_failed_writes_are_named_and_our_own_words_stay(tmp_path):
     with pytest.raises(OSError, match=r"^said already$") as failed, naming(target):
         raise ours
     assert failed.value is ours
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_what_must_outlast_a_power_cut_is_synced(tmp_path, monkeypatch, sync):
+    """The file before it has its name, then the folder that has the name."""
+    done = []
+    replace = os.replace
+    monkeypatch.setattr(os, "fsync", lambda descriptor: done.append("file"))
+    monkeypatch.setattr(os, "replace", lambda *names: (done.append("named"), replace(*names))[1])
+    monkeypatch.setattr("multimargin.data.atomic.sync_folder", lambda folder: done.append(folder))
+    write_atomically(tmp_path / "new", [b"some ", memoryview(b"bytes")], sync=sync)
+    assert (tmp_path / "new").read_bytes() == b"some bytes"
+    assert done == (["file", "named", tmp_path] if sync else ["named"])
+
+
+def test_a_folder_that_cannot_be_opened_is_not_synced(tmp_path):
+    sync_folder(tmp_path)
+    sync_folder(tmp_path / "nowhere")
+
+
+def test_names_that_no_file_can_have(tmp_path):
+    with pytest.raises(ValueError, match="with a character NUL in it; give another name"):
+        checked_target("a\0b")
+    (tmp_path / "one").symlink_to(tmp_path / "two")
+    (tmp_path / "two").symlink_to(tmp_path / "one")
+    with pytest.raises(OSError, match="its links lead back to themselves"):
+        checked_target(tmp_path / "one")
+    (tmp_path / "three").symlink_to(tmp_path / "file")
+    assert checked_target(tmp_path / "three") == tmp_path.resolve() / "file"
+    assert checked_target(str(tmp_path / "file")) == tmp_path / "file"

@@ -87,12 +87,14 @@ def write_blocks(
         raise TypeError(f"write_blocks(path, source): the path of the store comes first, got {type(path).__name__}")
     target = Path(os.fsdecode(path))
     _check(target, block_mb, dtype, n_features, zero_based)
+    # As JSON has them: NumPy's numbers and truth values are taken, too.
+    n_features, compress = None if n_features is None else int(n_features), bool(compress)
     kind = None if dtype is None else np.dtype(dtype)
     rows = source_of(source, kind, n_features, zero_based, label)
     options = [
         VERSION,
         float(block_mb),
-        bool(compress),
+        compress,
         None if kind is None else kind.name,
         n_features,
         zero_based,
@@ -200,7 +202,7 @@ class _State:
         self.dtype = np.dtype(np.float64)
         self.weighted = False
         self.begin: list[int] = [0]  # the chunk from which to go on ...
-        self.skip = 0  # ... and how many of its rows are written
+        self.skip = 0  # ... and how many rows from its first one on are written
 
     @classmethod
     def begun(cls, folder: Path, signature: Any, compress: bool, n_features: int | None) -> _State:
@@ -295,7 +297,7 @@ class _State:
             "sparse": self.sparse,
             "dtype": self.dtype.name,
             "weighted": self.weighted,
-            "compressed": bool(self.compress),
+            "compressed": self.compress,
             "label_kind": self.label_kind,
             "labels": list(self.labels),
             "label_weights": self.label_weights,
@@ -339,11 +341,13 @@ def _blocks(source: Source, state: _State, size: float) -> Iterator[tuple[Any, n
     """X, codes and weights of blocks of about so many bytes, and where in the source each one ends."""
     held: list[tuple[Any, np.ndarray, Any]] = []
     room, at = size, (state.begin, state.skip)
+    written = state.skip  # rows from there on, which may come in other chunks than before
     for chunk in source.chunks(state.begin):
         chunk = state.fit(chunk)
         codes = state.codes(chunk.y, chunk.name)
         n_rows = chunk.X.shape[0]
-        done = state.skip if chunk.begin == state.begin else 0
+        done = min(written, n_rows)
+        written -= done
         while done < n_rows:
             end, taken = _fitting(chunk.X, done, room)
             held.append((chunk.X[done:end], codes[done:end], None if chunk.weight is None else chunk.weight[done:end]))

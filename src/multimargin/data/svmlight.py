@@ -289,7 +289,7 @@ def _checked(
         assert got is not None  # those that were not read have a faulty one before them
         if got.is_faulty:
             line = first_line + part.first_row + got.fault_line + 1
-            token = bytes(text[part.begin + got.token_begin : part.begin + got.token_end][: 4 * _SHOWN])
+            token = bytes(text[part.begin + got.token_begin : part.begin + got.token_end][: 4 * (_SHOWN + 1)])
             raise SvmlightFormatError(f"{name}, line {line}: {_shown(token)} {got.fault}")
         read.append(got)
     return read
