@@ -228,6 +228,6 @@ def test_sparse_weights_in_a_file(tmp_path):
     np.testing.assert_array_equal(light.predict(ROWS), SPARSE.predict(ROWS))
     np.testing.assert_array_equal(whole.decision_function(ROWS), SPARSE.decision_function(ROWS))
     np.testing.assert_allclose(light.decision_function(ROWS), SPARSE.decision_function(ROWS), rtol=1e-12)
-    best, scores = light._best_classes(ROWS, 2)
+    _, scores = light._best_classes(ROWS, 2)
     np.testing.assert_allclose(scores[:, 0], SPARSE.decision_function(ROWS).max(axis=1), rtol=1e-12)
     assert (scores[:, 0] >= scores[:, 1]).all()

@@ -278,7 +278,7 @@ def test_vectors_of_anything():
         read_vector(again(writer, {}), "v", 2, mixed=True)
     with pytest.raises(ModelFormatError, match=r"v\.type cannot be 'mixed'"):
         read_vector(again(writer, {}), "v", 3)
-    with pytest.raises(TypeError, match="v of Thing cannot be stored .*: it holds objects of NoneType, float, str"):
+    with pytest.raises(TypeError, match=r"v of Thing cannot be stored .*: it holds objects of NoneType, float, str"):
         write_vector(Writer("Thing", {}), "v", vector)
     with pytest.raises(ModelFormatError, match="v cannot be"):
         read_vector(node({"v.type": "mixed", "v": {"array": ["int8", [1]]}}), "v", mixed=True)
