@@ -49,6 +49,9 @@ def test_parameters_of_steps():
     assert [title for title, _ in listed] == ["StandardScaler (standardscaler)", "LinearSVM (linearsvm)"]
     assert ("C", "2.0") in listed[1][1] and ("with_mean", "True") in listed[0][1]
     assert [title for title, _ in parameters(LinearSVM())] == ["LinearSVM"]
+    assert [title for title, _ in parameters(make_pipeline(LinearSVM()))] == ["LinearSVM"]
+    nested = make_pipeline(make_pipeline(StandardScaler()), LinearSVM())
+    assert "standardscaler__with_mean" not in dict(parameters(nested)[0][1])  # as it is a part of the step
 
 
 def test_long_values_are_cut():
@@ -201,7 +204,7 @@ def test_what_is_refused():
     ):
         with pytest.raises(ValueError, match=words):
             judge(model, rows, labels)
-    with pytest.raises(TypeError, match="write_report is for LinearSVM.*; got StandardScaler"):
+    with pytest.raises(TypeError, match=r"write_report is for LinearSVM.*; got StandardScaler"):
         judge(StandardScaler().fit(X), X, Y)
 
 
