@@ -1,6 +1,7 @@
 """Parts of the ranks by themselves: what they tell each other, how they are joined, what each holds."""
 
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -133,6 +134,25 @@ def test_proofs_depend_on_everything():
 
     changes = ({"secret": b"t"}, {"side": b"parent"}, {"childs": b"x" * 32}, {"parents": b"x" * 32}, {"rank": 2})
     assert len({proof(), *(proof(**change) for change in changes)}) == 6 and len(proof()) == 32
+
+
+@pytest.mark.parametrize(
+    ("proof", "rank"), [(None, 3), (bytes(32), -1), (b"short", -1)], ids=["right", "wrong", "cut short"]
+)
+def test_who_calls(pair, proof, rank):
+    """A stranger is no rank, whatever number it says."""
+    ours, theirs = pair[0].children[0], pair[1].parent
+    deadline = time.monotonic() + 20
+    with ThreadPoolExecutor(1) as executor:
+        greeted = executor.submit(tree_module._greeted, ours, b"secret", deadline)
+        if proof is None:
+            assert tree_module._knows_parent(theirs, 3, b"secret", deadline)
+        else:
+            theirs.sendall(bytes(32) + tree_module._RANK.pack(3))
+            tree_module._exactly(theirs, 64)
+            theirs.sendall(proof)
+            theirs.shutdown(socket.SHUT_WR)
+        assert greeted.result() == rank
 
 
 def test_time_that_is_left(monkeypatch):
