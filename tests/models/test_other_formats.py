@@ -116,7 +116,9 @@ def test_intercepts_that_somebody_set_are_written(tmp_path):
     again = read_liblinear(tmp_path / "m")
     np.testing.assert_allclose(again.intercept_, np.ones(10))
     sparse = LinearSVM(memory_mb=1e-5).fit(X, Y)
-    with pytest.raises(ValueError, match="the weights of this LinearSVM are sparse .10 classes, 64 features., and LIB"):
+    with pytest.raises(
+        ValueError, match=r"the weights of this LinearSVM are sparse .10 classes, 64 features., and LIB"
+    ):
         write_liblinear(sparse, tmp_path / "m")
 
 
@@ -280,7 +282,7 @@ def test_labels_that_onnx_has():
         else:
             with pytest.raises(TypeError, match="labels of ONNX are integers or str"):
                 onnx._check(model)
-    with pytest.raises(ValueError, match="and ONNX multiplies with arrays; multimargin.save writes it as it is"):
+    with pytest.raises(ValueError, match=r"and ONNX multiplies with arrays; multimargin\.save writes it as it is"):
         onnx._check(LinearSVM(memory_mb=1e-5).fit(X, Y))
 
 
