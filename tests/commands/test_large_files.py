@@ -201,6 +201,23 @@ def test_what_needs_the_rows(option):
         past_memory._refuse(train_args("t.csv", "m"))
 
 
+@pytest.mark.parametrize(("memory", "block_mb"), [(0.01, 1 / 256), (24.0, 1.0), (24 * 64.0, 64.0), (10**6, 64.0)])
+def test_sizes_of_blocks(monkeypatch, memory, block_mb):
+    """A part of the memory, and neither tiny nor huge."""
+    write_svmlight("rows.svm", np.eye(3), np.arange(3))
+    asked = []
+
+    def noted(*args, **options):
+        asked.append(options["block_mb"])
+        raise CommandError("enough")
+
+    monkeypatch.setattr(past_memory, "write_store", noted)
+    args = train_args("rows.svm", "m", "--blocks", "b", "--memory-mb", str(memory))
+    with pytest.raises(CommandError, match="enough"):
+        past_memory.train_on_blocks(args, LinearSVM(), Notes(), ())
+    assert asked == [block_mb]
+
+
 # Folders
 
 

@@ -112,6 +112,21 @@ def test_pictures_of_a_search(tmp_path):
     assert "best: 0.9000 (circle)" in text and "accuracy, rows held out" in text and "gamma" in text
 
 
+def test_the_map_of_a_search_has_a_circle_around_the_best(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        "matplotlib.figure.Figure.savefig", lambda figure, file, **options: drawn.append((figure, options))
+    )
+    tune._draw(found({(0.0, -1.0): ([0.5, 0.7], 0), (3.0, -2.0): ([0.9, 0.9], 0)}), str(tmp_path / "map.PNG"))
+    ((figure, options),) = drawn
+    ax = figure.axes[0]
+    points, circle = ax.collections
+    assert options["format"] == "png"
+    assert points.get_offsets().tolist() == [[1.0, 0.5], [8.0, 0.25]] and circle.get_offsets().tolist() == [[8.0, 0.25]]
+    assert points.get_array().tolist() == pytest.approx([0.6, 0.9])
+    assert (ax.get_xscale(), ax.get_yscale(), ax.get_xlabel(), ax.get_ylabel()) == ("log", "log", "C", "gamma")
+
+
 # compare
 
 
