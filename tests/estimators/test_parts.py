@@ -1,5 +1,6 @@
 """Parts of the estimators by themselves, at their bounds: claims, identities, caps, lines of progress."""
 
+import sys
 import threading
 from decimal import ROUND_CEILING, ROUND_FLOOR
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from multimargin import LinearSVM, LinearSVMCV
 from multimargin.estimators import bad_rows, calibration, callbacks, folds, identity, out_of_fold, progress
 from multimargin.estimators.claims import above_optimum, bounds, percent_at_most, rounded
 from multimargin.estimators.plain_linear import PlainLinearSVM
+from multimargin.estimators.stored_answers import of_blocks
 from multimargin.estimators.threads import in_threads
 from multimargin.estimators.top_classes import best, best_in_slabs, with_best
 from multimargin.problems.range import SMALLEST_C
@@ -290,3 +292,44 @@ def test_a_plain_machine():
     assert "max_iter=1" in plain.fit(X, Y).why_not
     with pytest.raises(ValueError, match="rows of 4 features"):
         plain.predict(X[:, :3])
+
+
+def test_answers_to_the_rows_of_a_store():
+    blocks = [SimpleNamespace(X=np.full((n, 2), float(n)), y=np.zeros(n)) for n in (2, 1, 3)]
+
+    class Store:
+        n_rows = 6
+
+        def __iter__(self):
+            return iter(blocks)
+
+    labels, scores = of_blocks(Store(), lambda rows: (rows[:, 0].astype(np.int8), rows * 2))
+    assert labels.dtype == np.int8 and labels.tolist() == [2, 2, 1, 3, 3, 3]
+    assert scores.shape == (6, 2) and scores[:, 1].tolist() == [4, 4, 2, 6, 6, 6]
+
+
+def test_a_live_line_on_a_terminal(monkeypatch, capsys):
+    shown = []
+
+    class Live:
+        def __init__(self, **options):
+            assert options["transient"] is False and options["console"] == "stderr"
+
+        def __enter__(self):
+            shown.append("begins")
+
+        def __exit__(self, *exception):
+            shown.append("ends")
+
+        def update(self, line):
+            shown.append(line)
+
+    monkeypatch.setitem(sys.modules, "rich.live", SimpleNamespace(Live=Live))
+    monkeypatch.setitem(
+        sys.modules, "rich.console", SimpleNamespace(Console=lambda stderr: "stderr" if stderr else "stdout")
+    )
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=SimpleNamespace(isatty=lambda: True)))
+    with progress.Progress(10) as line:
+        line(record(gap=0.25), SimpleNamespace(epochs=1.0))
+    assert shown[0] == "begins" and shown[2] == "ends" and shown[1].startswith("epoch    1  gap = 2.50e-01")
+    assert capsys.readouterr().err == ""
