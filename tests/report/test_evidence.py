@@ -66,7 +66,7 @@ def test_evidence_of_vectors(kernel):
     found = {each.label: each for each in evidence(judged, NAMES, Rows(rows, NAMES))}
     duals = model.dual_coef_[model.support_].toarray()
     for m in range(3):
-        own = np.flatnonzero(Y == m)
+        own = np.flatnonzero(m == Y)
         if kernel == "precomputed":
             likeness = rows[np.ix_(own, model.support_)].mean(axis=0)
         else:
