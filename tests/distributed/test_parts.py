@@ -16,6 +16,7 @@ from multimargin.distributed.collective import Alone, Listener, PeerLost, Tree, 
 from multimargin.distributed.fitting import _facts, _plain, _Rows, fit_shared
 from multimargin.distributed.occupied_rows import OccupiedRows, _count, _rows
 from multimargin.distributed.rank import Part, Rank, _examples, _joined
+from multimargin.distributed.shared_examples import SharedExamples
 from tests.distributed.test_rounds import digits, job, together
 
 X = np.random.default_rng(0).standard_normal((12, 3))
@@ -333,3 +334,67 @@ def test_rows_of_a_rank():
     assert told["random_state"] == rows.seed and "n_jobs" not in told and "verbose" not in told
     assert _Rows.of(LinearSVM("one_vs_one"), X, Y > 0, None, [False, True]).y.sum() == 8  # two classes are one machine
     assert _plain({2: 1, 1: np.float32(2)}) == [(1.0, 2.0), (2.0, 1.0)] and _plain("a") == "a" and _plain(True) == 1.0
+
+
+# What all know of all
+
+
+def examples_of(parts, **options):
+    """Of every rank: its SharedExamples."""
+    this = job(n_classes=3, solver="sdm", **options)
+    this = type(this)(**vars(this) | {"intercept": 0.0})
+
+    def work(number, collective):
+        rank = Rank(this, {number: parts[number]})
+        return SharedExamples(rank._own, rank.problem, collective, accelerated=False)
+
+    return together(len(parts), work)
+
+
+def test_what_ranks_know_of_each_other():
+    rows = np.diag([1.0, 2.0, 0.0, 3.0]) @ np.ones((4, 2))
+    parts = [
+        Part(rows[:1], np.array([0]), np.array([2.0])),
+        Part(rows[1:], np.array([1, 2, 0]), None),
+        Part(rows[:0], np.array([], int), None),
+    ]
+    for found in examples_of(parts, C=0.5):
+        assert found.n == 3 and found.norm_range == (2.0, 18.0)  # without the row of zeros,
+        assert found.constant == pytest.approx(0.5)  # whose loss is that of its margin
+        assert found.mean_curvature == pytest.approx((1.0 * 2 + 0.5 * 8 + 0.5 * 18) / 3)
+        assert found.n_weights == 2 and found.n_summed == 2 and found.directions is None
+        assert not found.hands_out_duals and not found.estimates_gaps_high
+
+
+def test_ranks_without_any_rows():
+    empty = [Part(np.zeros((0, 2)), np.array([], int), None)] * 2
+    for found in examples_of(empty):
+        assert (found.n, found.norm_range, found.constant, found.mean_curvature) == (0, (0.0, 0.0), 0.0, 0.0)
+
+
+def test_rows_of_weights_that_a_rank_moves():
+    wide = np.zeros((3, 40))
+    wide[0, 3], wide[1, 17], wide[2, 3] = 1.0, 2.0, 3.0
+    parts = [Part(sp.csr_array(wide[:2]), np.array([0, 1]), None), Part(sp.csr_array(wide[2:]), np.array([2]), None)]
+    found = examples_of(parts)
+    assert [np.flatnonzero(each._own_rows()).tolist() for each in found] == [[3, 17], [3]]
+    assert [each.n_summed for each in found] == [2, 2]
+    dense = examples_of([Part(wide, np.arange(3), None)])[0]
+    assert dense._own_rows().all() and dense.n_summed == 40
+
+
+def test_every_rank_has_an_order_of_its_own():
+    parts = [Part(X[:6], Y[:6], None), Part(X[:6], Y[:6], None)]
+    seeds = []
+
+    class Own:
+        def block(self, problem, lists, seed):
+            seeds.append(seed)
+            raise KeyError
+
+    for seed in (0, 1):
+        for found in examples_of(parts):
+            found.own = Own()
+            with pytest.raises(KeyError):
+                found.schedule(None, False, seed)
+    assert len(set(seeds)) == 4
