@@ -398,3 +398,9 @@ def test_every_rank_has_an_order_of_its_own():
             with pytest.raises(KeyError):
                 found.schedule(None, False, seed)
     assert len(set(seeds)) == 4
+
+
+def test_a_problem_that_is_too_large_is_told_with_its_numbers():
+    parts = [Part(X * 1e152, Y, None), Part(X[:0], Y[:0], None)]
+    with pytest.raises(ValueError, match=r"may reach 8e\+152.*whose largest product is 0\.25$"):
+        examples_of(parts, C=0.25)

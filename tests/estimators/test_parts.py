@@ -333,3 +333,16 @@ def test_a_live_line_on_a_terminal(monkeypatch, capsys):
         line(record(gap=0.25), SimpleNamespace(epochs=1.0))
     assert shown[0] == "begins" and shown[2] == "ends" and shown[1].startswith("epoch    1  gap = 2.50e-01")
     assert capsys.readouterr().err == ""
+
+
+def test_bits_are_stirred_as_by_splitmix64():
+    def stirred(value):
+        bits = int(np.float64(value + 0.0).view(np.uint64))
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            bits = (bits ^ (bits >> shift)) * factor % 2**64
+        return bits ^ (bits >> 31)
+
+    values = np.array([0.0, -0.0, 1.0, -2.5, 1e300], dtype=np.float64)
+    assert folds._mixed(values).tolist() == [stirred(value) for value in values.tolist()]
+    assert folds._mixed(values.astype(np.float32)[:4]).tolist() == [stirred(value) for value in values.tolist()[:4]]
+    assert stirred(0.0) == 0
