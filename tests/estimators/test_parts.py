@@ -344,5 +344,5 @@ def test_bits_are_stirred_as_by_splitmix64():
 
     values = np.array([0.0, -0.0, 1.0, -2.5, 1e300], dtype=np.float64)
     assert folds._mixed(values).tolist() == [stirred(value) for value in values.tolist()]
-    assert folds._mixed(values.astype(np.float32)[:4]).tolist() == [stirred(value) for value in values.tolist()[:4]]
+    assert folds._mixed(values[:4].astype(np.float32)).tolist() == [stirred(value) for value in values.tolist()[:4]]
     assert stirred(0.0) == 0
