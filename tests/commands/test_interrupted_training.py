@@ -52,6 +52,8 @@ def test_ctrl_c_keeps_the_model(run, rows, interrupted, data):
     assert done.code == 130
     assert done.err.endswith("multimargin: warning: interrupted: m holds the model as it was last certified\n")
     assert load("m").n_iter_ == 3 and done.fields["target"] == "NOT reached: gap of at most 1e-09"
+    answer = run("train", data, "m", *WORDS, "--json").json
+    assert answer["seconds"] == load("m").history_["seconds"][-1] and answer["epochs"] == 3
 
 
 @pytest.mark.parametrize("data", ["d.svm", "d.blocks"])

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from multimargin import LinearSVM, load, save
+from multimargin import KernelSVM, LinearSVM, load, save
 from multimargin.commands import main as program
 from multimargin.commands import search
-from multimargin.commands.datasets import _Content, _read_svmlight_and_base
+from multimargin.commands.datasets import Dataset, _Content, _read_svmlight_and_base
 from multimargin.commands.errors import CommandError
+from multimargin.commands.main import build_parser
 from multimargin.commands.model_files import check_model_file, kind_of, load_model, save_or_rescue
 from multimargin.commands.peers import _measured, _objective
 from multimargin.commands.predict import _predict
@@ -100,6 +101,24 @@ def test_what_a_search_says_meanwhile():
     run.stop = done
     run.evaluate([(4.0, None)])
     assert (4.0, None) not in run.found.scores and run.found.n_fits == 4
+
+
+@pytest.mark.parametrize(("words", "later"), [((), [4, 2, 0]), (("--kernel", "rbf"), [16, 8, 0])])
+def test_points_that_are_still_to_come(monkeypatch, words, later):
+    """Two neighbours in each of two finer steps, eight of a kernel."""
+    seen = []
+
+    def noted(run, points):
+        seen.append(run.later)
+        run.found.scores |= {point: [float(point == (2.0, points[0][1]))] for point in points}
+        run.found.short |= dict.fromkeys(points, 0)
+
+    monkeypatch.setattr(search._Search, "evaluate", noted)
+    ranges = ["--C-range", "1", "16", *(["--gamma-range", "0.5", "0.5"] if words else [])]
+    args = build_parser().parse_args(["tune", "d", *words, *ranges])
+    model = KernelSVM() if words else LinearSVM()
+    found = search.search(args, model, Dataset("d", X, Y), 3, Terminal(quiet=True))
+    assert seen == later and found.best["C"] == 4.0 and not found.interrupted and found.seconds > 0
 
 
 # Outputs and inputs

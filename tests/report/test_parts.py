@@ -171,6 +171,8 @@ def test_pairs_of_the_page():
     assert pair["labels"] == ["0", "1"]
     assert pair["sides"] == [{"count": 4, "share": 0.5, "width": 100.0}, {"count": 2, "share": 0.5, "width": 50.0}]
     assert _pairs(confused_pairs([0, 1], [0, 1])) == []
+    (pair,) = _pairs(confused_pairs([0], [1]))  # a class of one row, and one of none
+    assert pair["sides"] == [{"count": 1, "share": 1.0, "width": 100.0}, {"count": 0, "share": 0.0, "width": 0.0}]
     rng = np.random.default_rng(0)
     assert len(_pairs(confused_pairs(*rng.integers(0, 9, (2, 999))))) == 12
 
