@@ -285,10 +285,17 @@ def test_vectors_of_anything():
 
 
 def test_a_wide_vector_is_stored_as_wide_as_its_strings():
-    for width, stored in ((2**20 // 2, 2**20 // 2), (2**20 // 2 + 1, 3)):
+    half = 2**20 // 2
+    cases = (
+        (["a", "bcd"], half, half),
+        (["a", "bcd"], half + 1, 3),
+        (["a", "b"], half + 1, 1),
+        (["", ""], half + 1, 1),
+    )
+    for strings, width, stored in cases:
         arrays = {}
         writer = Writer("Thing", arrays)
-        write_vector(writer, "v", np.array(["a", "bcd"], dtype=f"U{width}"))
+        write_vector(writer, "v", np.array(strings, dtype=f"U{width}"))
         assert read_vector(again(writer, arrays), "v").dtype == f"U{stored}"
 
 
