@@ -16,7 +16,6 @@ from multimargin.commands.fitting import fit
 from multimargin.commands.machines import describe
 from multimargin.commands.main import _say_warnings
 from multimargin.commands.model_files import save_or_rescue
-from multimargin.commands.signals import unhurried
 
 X, Y = load_iris(return_X_y=True)
 
@@ -80,16 +79,6 @@ def test_a_rescue_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
         save_or_rescue(full, "out/m")
     assert len(tried) == 2 and os.path.dirname(tried[1]) == str(tmp_path)
     assert not list(tmp_path.iterdir())
-
-
-def test_signals_wait_for_what_takes_a_moment():
-    import signal
-
-    done = []
-    with pytest.raises(KeyboardInterrupt), unhurried():
-        signal.raise_signal(signal.SIGINT)
-        done.append("written")
-    assert done == ["written"]
 
 
 def test_a_live_line_is_shorter_than_the_terminal(monkeypatch, capsys):

@@ -59,8 +59,8 @@ def test_rows_of_training_are_recognised(model, formulation, data):
     model.fit(data, y)
     assert judge(model, data, y).on_training_rows
     order = np.random.default_rng(0).permutation(len(y))
-    assert not judge(model, data[order], y[order]).on_training_rows
-    assert not judge(model, data[:-1], y[:-1]).on_training_rows
+    assert judge(model, data[order], y[order]).on_training_rows is False
+    assert judge(model, data[:-1], y[:-1]).on_training_rows is False
 
 
 @pytest.mark.parametrize("model", [LinearSVM(), KernelSVM()], ids=["linear", "kernel"])
@@ -82,7 +82,7 @@ def test_a_precomputed_kernel():
 
 def test_after_partial_fit_no_row_is_known():
     model = LinearSVM().partial_fit(X, y, classes=np.arange(10))
-    assert not judge(model, X, y).on_training_rows
+    assert judge(model, X, y).on_training_rows is False
 
 
 def test_labels_that_the_model_does_not_know():

@@ -110,8 +110,10 @@ class LightTextModel(LightModel):
         if features.kind == "TfidfVectorizer":
             self.columns = Columns(one_text=features.kind)
             self._vectorizers = [_Vectorizer(features)]
+            self._dense = False
         else:
             self.columns, self._vectorizers = _side_by_side(features)
+            self._dense = not features.value("sparse_output", bool)
         super().__init__(machine)
         sparse = isinstance(self._W, Csr)  # scikit-learn's vectorizers are faster than what such a model costs
         if sparse or self.n_features_in_ != sum(len(vectorizer.columns) for vectorizer in self._vectorizers):
@@ -131,7 +133,11 @@ class LightTextModel(LightModel):
                     data.append(value)
                 first += len(vectorizer.columns)
             indptr.append(len(data))
-        rows = Csr(np.array(data), np.array(indices, np.int64), np.array(indptr), (len(indptr) - 1, first))
+        shape = (len(indptr) - 1, self.n_features_in_)
+        if not self._dense:
+            return super()._values(Csr(np.array(data), np.array(indices, np.int64), np.array(indptr), shape), by_class)
+        rows = np.zeros(shape)  # as a ColumnTransformer stacks them where there are few zeros: sums in another order
+        rows[np.repeat(np.arange(shape[0]), np.diff(indptr)), indices] = data
         return super()._values(rows, by_class)
 
 

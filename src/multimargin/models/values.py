@@ -61,7 +61,7 @@ def encode(value: Any, what: str) -> Any:
         return {"array": [name, [encode(item, what) for item in value.tolist()]]}
     if isinstance(value, np.dtype) and value in _NAMES:
         return {"dtype": _NAMES[value]}
-    if value in (bool, int, float):
+    if isinstance(value, type) and value in (bool, int, float):  # an array would compare its entries
         return {"dtype": value.__name__}
     if isinstance(value, type) and issubclass(value, np.generic) and np.dtype(value) in _NAMES:
         return {"dtype": _NAMES[np.dtype(value)]}

@@ -29,7 +29,7 @@ def read_strings(node: Reader, name: str, count: int | None = None) -> list[str]
     ends = node.array(f"{name}.ends", "i", (count,))
     if text.dtype != np.uint8:
         raise node.wrong(f"{name}: text must be bytes")
-    begins = np.concatenate([[0], ends[:-1]])
+    begins = np.concatenate([[0], ends])[:-1]
     if (ends < begins).any() or (int(ends[-1]) if len(ends) else 0) != len(text):
         raise node.wrong(f"{name}: the ends of the strings do not fit their text")
     content = text.tobytes()
