@@ -74,7 +74,9 @@ def test_not_converged(run, rows, data):
     assert done.err.endswith("; m holds the model as far as it came\n") and load("m").verbose == 0
     kept = run("train", data, "m", *WORDS, "--checkpoint", "c")
     assert kept.code == 3
-    assert kept.err.endswith("as far as it came; c holds the training: the same command goes on from there\n")
+    assert kept.err.endswith(
+        "as far as it came; c holds the training: the same command with a larger limit goes on from there\n"
+    )
     more = run("train", data, "m", "--tol", "1e-9", "--solver", "sdm", "--max-iter", "4", "--checkpoint", "c")
     assert "multimargin: note: c: going on from this checkpoint\n" in more.err and more.code == 3
 

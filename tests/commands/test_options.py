@@ -26,7 +26,7 @@ OPTIONS = {
     },
     "predict": OUTPUT | OF_DATA | {"--proba", "--top"},
     "tune": OUTPUT | OF_TRAINING_DATA | MACHINE | BY_FORMULATION | {
-        "-v", "--folds", "--C-range", "--gamma-range", "--plot",
+        "-v", "--folds", "--C-range", "--gamma-range", "--plot", "--checkpoint", "--checkpoint-every",
     },
     "compare": OUTPUT | OF_TRAINING_DATA | MACHINE | WITH_C | {"--peers", "--holdout"},
     "report": OUTPUT | OF_DATA | {"--title"},
@@ -100,7 +100,13 @@ CHOSEN = {"formulation": "crammer_singer", "solver": None}
             },
         ),
         ("predict d m", SHARED | {"data": "d", "model": "m", "out": "-", "proba": False, "top": None}),
-        ("tune d", TRAINING | CHOSEN | {"data": "d", "folds": 5, "C_range": None, "gamma_range": None, "plot": None}),
+        (
+            "tune d",
+            TRAINING
+            | CHOSEN
+            | {"data": "d", "folds": 5, "C_range": None, "gamma_range": None, "plot": None}
+            | {"checkpoint": None, "checkpoint_every": 600.0},
+        ),
         ("compare d", TRAINING | {"data": "d", "C": 1.0, "gamma": "scale", "peers": False, "holdout": 0.25}),
         ("report m d o", SHARED | {"model": "m", "data": "d", "out": "o", "title": None}),
         (

@@ -22,6 +22,7 @@ from multimargin.commands.datasets import (
     read_more_data,
 )
 from multimargin.commands.errors import CommandError, UsageError
+from multimargin.commands.finished_paths import FinishedPaths, Told
 from multimargin.commands.fitting import _with_all_classes, accuracy, fit, folds_of
 from multimargin.commands.liblinear_flags import with_weights_in_words
 from multimargin.commands.machines import _name_for, describe, machine, parameters, set_weights, train_command
@@ -149,11 +150,11 @@ def test_folds_of_one_class():
 
 def test_points_that_some_folds_have_scored():
     for partly, expected in ((False, {}), (True, {(0.0, None): [0.5]})):
-        run = search._Search(None, [None, None], 1, None, 0.0)
-        run._collect({(0.0, None): {1: (0.5, False)}, (2.0, None): {}}, partly=partly)
+        run = search._Search(None, [None, None], 1, None, 0.0, FinishedPaths(None))
+        run._collect({(0.0, None): {1: Told(0.5, False)}, (2.0, None): {}}, partly=partly)
         assert run.found.scores == expected
         assert run.found.short == dict.fromkeys(expected, 1)
-    run._collect({(2.0, None): {1: (0.25, True), 0: (0.75, False)}})
+    run._collect({(2.0, None): {1: Told(0.25, True), 0: Told(0.75, False)}})
     assert run.found.scores[2.0, None] == [0.75, 0.25] and run.found.short[2.0, None] == 1
 
 
@@ -163,7 +164,7 @@ def test_kernel_values_are_shared_where_they_fit():
     exactly = 8 * 30 * 40 / 2**20
     for cache, shape in ((exactly, (30, 30)), (exactly * 0.99, (30, 4))):
         model = KernelSVM(gamma=0.5, cache_mb=cache)
-        run = search._Search(model, [fold], 4, None, 0.0)
+        run = search._Search(model, [fold], 4, None, 0.0, FinishedPaths(None))
         values, values_out = run._kernel_values(model, fold)
         assert values.shape == shape and values_out.shape == (10, shape[1])
         if shape == (30, 30):
@@ -338,18 +339,18 @@ def test_the_line_has_gamma_where_it_was_found():
 
 def test_weights_of_classes():
     model = LinearSVM()
-    set_weights(model, [], np.arange(3), "d")
+    set_weights(model, [], np.arange(3), "d", Terminal())
     assert model.class_weight is None
-    set_weights(model, [("1", 0.0), ("2", 2.5)], np.arange(3), "d")
+    set_weights(model, [("1", 0.0), ("2", 2.5)], np.arange(3), "d", Terminal())
     assert model.class_weight == {1: 0.0, 2: 2.5}
     for factor in (-0.1, float("inf"), float("nan")):
         with pytest.raises(UsageError, match=r"--weight 1=\S+: must be a finite number of at least 0"):
-            set_weights(model, [("1", factor)], np.arange(3), "d")
+            set_weights(model, [("1", factor)], np.arange(3), "d", Terminal())
     for count, listed in ((10, "8, 9$"), (11, r"8, 9, \.\.\.$")):
         with pytest.raises(
             CommandError, match=f"d: --weight names class 'x', which no row has; there are 0, .*{listed}"
         ):
-            set_weights(model, [("x", 1.0)], np.arange(count), "d")
+            set_weights(model, [("x", 1.0)], np.arange(count), "d", Terminal())
 
 
 def test_what_is_told_of_a_machine():

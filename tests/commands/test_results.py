@@ -272,8 +272,14 @@ def test_options_of_a_training_that_exclude_each_other(run):
         ("@iris -v 3 --holdout 0.5", "-v only cross-validates: leave out MODEL, --holdout and --valid"),
         ("@iris -v 3 --valid f", "-v only cross-validates: leave out MODEL, --holdout and --valid"),
         ("@iris m --valid f --holdout 0.5", "--valid and --holdout exclude each other"),
-        ("@iris -v 3 --checkpoint c", "--checkpoint is of one training: leave out -v and -C"),
-        ("@iris m -C --checkpoint c", "--checkpoint is of one training: leave out -v and -C"),
+        (
+            "@iris -v 3 --checkpoint c",
+            "--checkpoint is of one training: leave out -v and -C (tune has one of its search)",
+        ),
+        (
+            "@iris m -C --checkpoint c",
+            "--checkpoint is of one training: leave out -v and -C (tune has one of its search)",
+        ),
     ):
         done = run("train", *words.split())
         assert (done.code, done.out, done.err) == (2, "", f"multimargin: error: {what}\n")

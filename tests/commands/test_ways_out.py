@@ -16,6 +16,7 @@ from multimargin.commands import main as program
 from multimargin.commands import search
 from multimargin.commands.datasets import Dataset, _Content, _read_svmlight_and_base
 from multimargin.commands.errors import CommandError
+from multimargin.commands.finished_paths import FinishedPaths
 from multimargin.commands.main import build_parser
 from multimargin.commands.model_files import check_model_file, kind_of, load_model, save_or_rescue
 from multimargin.commands.peers import _measured, _objective
@@ -31,7 +32,7 @@ X, Y = load_iris(return_X_y=True)
 def two_folds(model, threads=1):
     rows = np.arange(150) % 2 == 0
     folds = [search._Fold(X[part], Y[part], X[~part], Y[~part]) for part in (rows, ~rows)]
-    return search._Search(model, folds, threads, Terminal(quiet=True), 0.0)
+    return search._Search(model, folds, threads, Terminal(quiet=True), 0.0, FinishedPaths(None))
 
 
 def test_points_are_scored_once():

@@ -180,7 +180,7 @@ def test_a_dtype_is_written_as_its_type():
         ([object()], "it is a object"),
         ({"a": {1, 2}}, "it is a set"),
     ],
-    ids=repr,
+    ids=lambda value: value if isinstance(value, str) else "",  # addresses differ from process to process
 )
 def test_values_that_cannot_be_written(value, what):
     with pytest.raises(NotStorable, match=f"the thing cannot be stored in a file: {what}"):
