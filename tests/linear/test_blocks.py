@@ -124,6 +124,7 @@ def test_scores_stream(store):
     assert model.score(store) == model.score(IRIS, NAMES) > 0.9
     for given, wanted in zip(model.top_classes(store, 2), model.top_classes(IRIS, 2), strict=True):
         np.testing.assert_array_equal(given, wanted)
+    assert model.top_classes(store)[0].shape == (len(IRIS), 3)
     with pytest.raises(ValueError, match="n must be"):
         model.top_classes(store, 4)
     with pytest.raises(ValueError, match="takes no y"):
