@@ -22,17 +22,17 @@ def test_goes_on_and_says_so(run, tmp_path):
     second = run(*TRAIN, "--tol", "0.1")
     assert second.code == 0 and "note: state: going on from this checkpoint" in second.err
     assert not (tmp_path / "state").exists()
-    whole = run(*TRAIN, "--tol", "0.1", "--json")
+    whole = run(*TRAIN, "--tol", "0.1", "--json", "--checkpoint-every", "0")
     assert "going on" not in whole.err and "checkpoint" not in whole.json["parameters"]
 
 
 def test_refusals(run, tmp_path):
     run(*TRAIN, "--tol", "0.1", "--max-iter", "1")
     other = run(*TRAIN, "--tol", "0.1", "--C", "2")
-    assert other.code == 1 and "C was 1 and is 2" in other.err
+    assert other.code == 1 and "C was 1 and is 2" in other.err and "going on" not in other.err
     (tmp_path / "state").write_bytes((tmp_path / "state").read_bytes()[:-1])
     damaged = run(*TRAIN, "--tol", "0.1")
-    assert damaged.code == 1 and "delete it" in damaged.err
+    assert damaged.code == 1 and "delete it" in damaged.err and "going on" not in damaged.err
     for more in (["-v", "3"], ["-C"]):
         assert "--checkpoint is of one training" in run("train", "@iris", "--checkpoint", "s", *more).err
     assert run("train", "@iris", "m", "--checkpoint", "no/state").code == 1
@@ -75,6 +75,8 @@ def test_past_memory(run, text, tmp_path):
     assert first.code == 3 and "state holds the training: the same command with a larger limit goes on" in first.err
     assert {"state", "state.duals", "m"} < set(os.listdir(tmp_path))
     (blocks,) = tmp_path.glob(".multimargin-*/data.blocks")
+    other = run(*words, "--loss", "squared_hinge")
+    assert other.code == 1 and "loss was 'hinge'" in other.err and "going on" not in other.err
     last = run(*words, "--json")
     assert last.code == 0 and "note: state: going on from this checkpoint" in last.err, last.err
     assert f"{blocks}: these blocks were left" in last.err

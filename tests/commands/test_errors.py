@@ -11,12 +11,18 @@ import pytest
 from multimargin.commands.errors import CommandError
 from multimargin.commands.main import main
 from multimargin.commands.terminal import Terminal, check_output
+from multimargin.data.blocks import write_blocks
 
 # words, exit code, what the line says; {d} is the folder of data, {m} that of models, {here} the working folder
 CASES = [
     # Data that is not there, or no data
     ("train missing.svm m", 1, "missing.svm: there is no such file"),
     ("train {here}/folder m", 1, "folder: is a folder, not a file"),
+    ("tune rows.blocks", 1, "rows.blocks: is a store of blocks, which only train reads, and predict with a model of"),
+    ("compare rows.blocks", 1, "rows.blocks: is a store of blocks", "give the file that it was written from"),
+    ("report {m}/digits rows.blocks r.html", 1, "rows.blocks: is a store of blocks", "give the file that it was"),
+    ("train {d}/digits.svm m --valid rows.blocks", 1, "rows.blocks: is a store of blocks", "give the file"),
+    ("predict rows.blocks {m}/xy -", 1, "rows.blocks: is a store of blocks", "predict with a model of a matrix"),
     ("train empty.svm m", 1, "empty.svm: the file is empty"),
     ("train bad_token.svm m", 1, "bad_token.svm", "line 3", "oops"),
     ("train fraction.svm m", 1, "fraction.svm: row 2: the label is 0.5; classes must be whole numbers"),
@@ -68,7 +74,9 @@ CASES = [
     ("demo --report same.svm", 1, "same.svm: exists and is no report"),
     ("report {m}/digits {d}/digits.svm same.svm", 1, "same.svm: exists and is no report"),
     ("predict {d}/digits.svm {m}/digits no/out", 1, "no/out: there is no folder no"),
-    ("train @iris new --checkpoint new", 1, "new: is also an input, which would be lost"),
+    ("train @iris new --checkpoint new", 1, "new: is named for two outputs, and one would replace the other; choose"),
+    ("train @iris new --checkpoint same.svm --valid same.svm", 1, "same.svm: is also an input, which would be lost"),
+    ("tune @iris --plot p.png --checkpoint ./p.png", 1, "./p.png: is named for two outputs"),
     ("train @iris -", 1, "-: a model is not written to standard output; give the name of a file"),
     ("train @iris circle", 1, "circle: its links lead back to themselves"),
     ("predict same.svm {m}/digits same.svm", 1, "same.svm: is also an input"),
@@ -106,7 +114,22 @@ CASES = [
     ("train {d}/digits.svm -v 1000", 1, "1000 folds need as many rows; there are 400"),
     ("train {d}/digits.svm", 2, "required: MODEL"),
     ("train", 2, "the following arguments are required: DATA"),
-    ("train {d}/digits.svm m --iterations 5", 2, "unrecognized arguments: --iterations 5"),
+    ("train {d}/digits.svm m --iterations 5", 2, "unrecognized arguments: --iterations 5 (see multimargin train --h"),
+    ("train {d}/digits.svm m -R", 2, "unrecognized arguments: -R (see multimargin train --help)"),
+    ("predict {d}/digits.svm m - more", 2, "unrecognized arguments: more (see multimargin predict --help)"),
+    ("--iterations 5", 2, "(see multimargin --help)"),
+    (
+        "train {d}/tickets.csv m --label queue --drop age priority",
+        2,
+        "unrecognized arguments: priority; --drop takes one COL: say it again for another (see multimargin train --h",
+    ),
+    (
+        "train {d}/tickets.csv m --text=subject age --label queue",
+        2,
+        "unrecognized arguments: age; --text takes one COL",
+    ),
+    ("tune {d}/tickets.csv --weight 1=2 2=3 --label queue", 2, "arguments: 2=3; --weight takes one LABEL=X"),
+    ("train {d}/tickets.csv m --drop age --label queue x", 2, "unrecognized arguments: x (see multimargin train"),
     ("tune @iris --C-range 2 1", 2, "--C-range 2 1: LOW is above HIGH"),
     ("tune @iris --gamma-range 1 2", 2, "add --kernel rbf"),
     ("fly", 2, "invalid choice: 'fly'"),
@@ -153,6 +176,7 @@ CASES = [
 def here(tmp_path, models):
     """A working folder with all kinds of broken files."""
     (tmp_path / "folder").mkdir()
+    write_blocks(tmp_path / "rows.blocks", [(np.eye(64), np.arange(64) % 2)])
     files = {
         "empty.svm": "",
         "bad_token.svm": "1 1:1\n2 1:2\n1 1:oops\n",

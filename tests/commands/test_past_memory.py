@@ -57,6 +57,7 @@ def test_blocks_are_kept_and_used_again(run, text, tmp_path):
         (("--kernel", "rbf"), 2, "--kernel needs DATA in memory"),
         (("--probability",), 2, "--probability needs DATA in memory"),
         (("--formulation", "dag"), 1, "not trained on a store"),
+        (("--memory-mb", "0.0001"), 1, "is trained from blocks on disk, within 0.0001 MB"),
         (("--memory-mb", "0.0001"), 1, "is too little"),
     ],
 )

@@ -139,6 +139,10 @@ def test_not_converged_is_exit_code_3_and_the_model_is_there(run, folder):
     done = run("train", folder / "digits.svm", "m", "--tol", "1e-12", "--max-iter", "2", "--solver", "sdm")
     assert done.code == 3
     assert done.fields["target"].startswith("NOT reached")
+    model = load("m")  # two shares of the same gap, and of what each is one
+    share = 100 * (model.primal_objective_ / model.dual_objective_ - 1)
+    assert float(done.fields["certificate"].split(" % of the optimum")[0].split()[-1]) == pytest.approx(share, rel=0.1)
+    assert f"the relative duality gap is {model.dual_gap_:.2g} of the objective, the target 1e-12" in done.err
     assert done.err.startswith("multimargin: warning: LinearSVM stopped after --max-iter 2 epochs; raise --max-iter, ")
     assert done.err.endswith("; m holds the model as far as it came\n")
     assert done.err.count("\n") == 1

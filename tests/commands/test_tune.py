@@ -227,6 +227,7 @@ def test_a_search_of_something_else_is_refused(run, folder, stopped, more, said)
     before = (folder / "state").read_bytes()
     other = run(*KEPT, *more)
     assert other.code == 1 and said.replace("49", str(n_rows(folder) // 2)) in other.err
+    assert "going on" not in other.err
     assert (folder / "state").read_bytes() == before
     assert run(*KEPT).code == 0
 

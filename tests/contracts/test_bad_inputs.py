@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from dask import delayed
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.svm import SVC
@@ -372,11 +373,33 @@ ON_CLUSTERS = [
     (lambda: cluster(stopping="violation"), ValueError, "stopping='violation' is not done on a cluster", "'gap' is"),
     (lambda: cluster(checkpoint="file"), ValueError, "checkpoint='file' is not done on a cluster", "set it to None"),
     (lambda: cluster(probability=True), ValueError, "probability=True is not done on a cluster"),
-    (lambda: multimargin.dask.LinearSVM().predict(PARTS), NotFittedError, "not fitted yet"),
-    (lambda: multimargin.dask.LinearSVM().decision_function(PARTS), NotFittedError, "not fitted yet"),
-    (lambda: multimargin.dask.LinearSVM().score(PARTS, PARTS[:, 0]), NotFittedError, "not fitted yet"),
-    (lambda: multimargin.dask.LinearSVM().top_classes(PARTS, 2), NotFittedError, "not fitted yet"),
 ]
+
+# What is not fitted says so, whatever the rows are in
+ASKED = ("predict", "decision_function", "top_classes", "score", "predict_proba", "predict_log_proba")
+CONTAINERS = {
+    "arrays": lambda: (ROWS, LABELS),
+    "a store": lambda: (store((X, y)),),
+    "a collection": lambda: (PARTS, PARTS[:, 0]),
+    "delayed blocks": lambda: ([delayed(ROWS)], [delayed(LABELS)]),
+}
+UNFITTED = {
+    LinearSVM: ("arrays", "a store"),
+    LinearSVMCV: ("arrays", "a store"),
+    KernelSVM: ("arrays",),
+    multimargin.dask.LinearSVM: tuple(CONTAINERS),
+    multimargin.dask.LinearSVMCV: tuple(CONTAINERS),
+}
+
+
+@pytest.mark.parametrize("method", ASKED)
+@pytest.mark.parametrize(("of", "container"), [(of, each) for of, all_of in UNFITTED.items() for each in all_of])
+def test_a_model_that_is_not_fitted_says_so(of, container, method, folder):
+    given = CONTAINERS[container]()
+    model = of(probability=method.endswith("proba"))
+    with pytest.raises(NotFittedError, match=f"This {of.__name__} instance is not fitted yet"):
+        getattr(model, method)(*(given if method == "score" else given[:1]))
+
 
 # The command line: exit code and words
 COMMANDS = [

@@ -7,12 +7,13 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import sklearn
 from dask import delayed
 from sklearn.datasets import load_digits
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import multimargin
-from multimargin.dask import LinearSVMCV, worker
+from multimargin.dask import LinearSVMCV, linear_svm_cv, worker
 from multimargin.dask.group import Group
 from multimargin.dask.worker import Block, folds_of, without_fold
 
@@ -140,6 +141,39 @@ def test_groups_are_refused(client):
     X, y = digits(100)
     with pytest.raises(ValueError, match="groups are not kept together"):
         LinearSVMCV().fit(da.from_array(X), da.from_array(y), groups=y)
+
+
+def test_an_interrupt_keeps_the_scores_so_far(client, monkeypatch, capsys):
+    X, y = digits(200)
+    rows, labels = da.from_array(X, chunks=(100, 64)), da.from_array(y, chunks=100)
+    share, calls = linear_svm_cv._share, []
+
+    def interrupted(*given):
+        calls.append(given)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return share(*given)
+
+    monkeypatch.setattr(linear_svm_cv, "_share", interrupted)
+    model = LinearSVMCV(Cs=[0.1, 1.0], cv=2, tol=0.1, verbose=1)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(rows, labels)
+    assert np.isfinite(model.scores_).tolist() == [[True, True], [False, False]]
+    assert [line[:13] for line in capsys.readouterr().err.splitlines()] == ["fit    1 of 4", "fit    2 of 4"]
+    with pytest.raises(NotFittedError):
+        model.predict(rows)
+    assert set(client.run(lambda: len(worker._ranks)).values()) == {0}  # none is left behind on a worker
+
+
+def test_metadata_routing_leaves_everything_as_it_is(client):
+    X, y = digits(200)
+    rows, labels = da.from_array(X, chunks=(100, 64)), da.from_array(y, chunks=100)
+    model, weight = LinearSVMCV(Cs=[0.1], cv=2, tol=0.1), da.ones(200, chunks=100)
+    expected = model.fit(rows, labels, sample_weight=weight).scores_
+    with sklearn.config_context(enable_metadata_routing=True):
+        np.testing.assert_array_equal(model.fit(rows, labels, sample_weight=weight).scores_, expected)
+        with pytest.raises(ValueError, match="of_scores: accuracy on a cluster needs nothing but weights"):
+            model.fit(rows, labels, of_scores=weight)
 
 
 def test_fits_that_fall_short_are_counted(client):

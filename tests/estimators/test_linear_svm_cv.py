@@ -7,14 +7,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.metrics import get_scorer
+from sklearn.exceptions import ConvergenceWarning, NotFittedError, UnsetMetadataPassedError
+from sklearn.metrics import accuracy_score, get_scorer, make_scorer
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
 
-from multimargin import LinearSVM, LinearSVMCV
+from multimargin import LinearSVM, LinearSVMCV, save
 from multimargin.data.blocks import write_blocks
 
 FORMULATIONS = ("crammer_singer", "weston_watkins", "one_vs_rest", "one_vs_one", "dag")
@@ -255,20 +258,153 @@ def test_a_fit_that_is_refused_leaves_the_model_as_it_was(iris):
             new.predict(X)
 
 
-def test_an_interrupt_of_the_folds_leaves_no_half_model(iris):
-    pressed = []
+def ctrl_c_at(call):
+    """A score, with Ctrl-C before one of them."""
+    calls = []
 
     def scoring(model, X, y):
-        pressed.append(model.C)
-        signal.raise_signal(signal.SIGINT)
-        return 0.5
+        calls.append(model.C)
+        if len(calls) == call:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        return model.score(X, y)
 
-    model = LinearSVMCV(Cs=[0.1, 1.0], scoring=scoring, tol=0.01)
+    return scoring
+
+
+@pytest.mark.parametrize(("call", "n_jobs"), [(1, 1), (4, 1), (4, 2)])
+def test_an_interrupt_of_the_folds_keeps_their_scores_and_no_half_model(iris, call, n_jobs, tmp_path):
+    Cs = [0.1, 1.0, 10.0] if n_jobs == 1 else np.geomspace(1e-3, 1e3, 500)  # threads go on until the main one has heard
+    scoring = ctrl_c_at(call)
+    model = LinearSVMCV(Cs=Cs, cv=3, scoring=scoring, tol=0.01, n_jobs=n_jobs)
     with pytest.raises(KeyboardInterrupt):
         model.fit(*iris)
-    assert pressed and not hasattr(model, "C_")
+    assert model.scores_.shape == (3, len(Cs)) and not hasattr(model, "C_")
+    np.testing.assert_array_equal(model.Cs_, Cs)
+    scored = np.isfinite(model.scores_)
+    if n_jobs == 1:
+        assert scored.ravel().tolist() == [i < call - 1 for i in range(9)]
+    else:
+        assert scored.any() and not scored.all()
+    for ask in (model.predict, model.decision_function, model.top_classes, lambda X: check_is_fitted(model)):
+        with pytest.raises(NotFittedError):
+            ask(iris[0])
+    with pytest.raises(NotFittedError):
+        save(model, tmp_path / "model")
+    again = clone(model).set_params(Cs=[0.1, 1.0], scoring=None).fit(*iris)
+    model.set_params(Cs=[0.1, 1.0], scoring=None).fit(*iris)
+    np.testing.assert_array_equal(model.coef_, again.coef_)
+    np.testing.assert_array_equal(model.scores_, again.scores_)
+
+
+def test_an_interrupt_before_the_last_fit_has_begun_keeps_the_scores(iris, monkeypatch):
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    model = LinearSVMCV(Cs=[0.1, 1.0], cv=3, tol=0.01)
+    with monkeypatch.context() as patched:
+        patched.setattr(LinearSVMCV, "_requested", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(*iris)
+    assert np.isfinite(model.scores_).all() and not hasattr(model, "C_")
     with pytest.raises(NotFittedError):
         model.predict(iris[0])
+
+
+def test_an_interrupt_of_the_folds_leaves_a_fitted_model_as_it_was(iris):
+    model = LinearSVMCV(Cs=[0.1, 1.0], cv=3, tol=0.01).fit(*iris)
+    before = dict(vars(model))
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(Cs=[5.0, 6.0], scoring=ctrl_c_at(2)).fit(*iris)
+    for name in ("Cs_", "scores_", "C_", "coef_"):
+        assert getattr(model, name) is before[name]
+
+
+def test_verbose_shows_a_line_a_fit(iris, capsys):
+    model = LinearSVMCV(Cs=[0.1, 1.0], cv=3, tol=0.01, verbose=1).fit(*iris)
+    search, last = (text.splitlines() for text in capsys.readouterr().err.partition("epoch")[::2])
+    assert [line[:13] for line in search] == [f"fit    {i} of 6" for i in range(1, 7)]
+    assert "fold   3  C = 1 " in search[-1] and f"score {model.scores_[2, 1]:.6g}" in search[-1]
+    assert last
+    LinearSVMCV(Cs=[0.1, 1.0], cv=3, tol=0.01).fit(*iris)
+    assert not capsys.readouterr().err
+
+
+# Metadata routing
+
+
+@pytest.fixture
+def routing():
+    with config_context(enable_metadata_routing=True):
+        yield
+
+
+class Heard:
+    """A measure that remembers what it was given."""
+
+    def __init__(self):
+        self.weights = []
+
+    def __call__(self, y, predicted, sample_weight=None):
+        self.weights.append(sample_weight)
+        return accuracy_score(y, predicted, sample_weight=sample_weight)
+
+
+WEIGHT = 1.0 + np.arange(150) % 4
+
+
+@pytest.mark.parametrize("requested", [True, False, "of_scores"])
+def test_weights_go_to_the_scorer_that_requests_them(iris, routing, requested):
+    heard, folds = Heard(), StratifiedKFold(3)
+    scorer = make_scorer(heard).set_score_request(sample_weight=requested)
+    more = {"of_scores": WEIGHT**2} if requested == "of_scores" else {}
+    model = LinearSVMCV(Cs=[0.1], cv=folds, scoring=scorer, tol=0.01).fit(*iris, sample_weight=WEIGHT, **more)
+    for given, (_, test) in zip(heard.weights, folds.split(*iris), strict=True):
+        expected = {True: WEIGHT, False: None, "of_scores": WEIGHT**2}[requested]
+        np.testing.assert_array_equal(given, expected if expected is None else expected[test])
+    alone = LinearSVM(C=0.1, tol=0.01).fit(*iris, sample_weight=WEIGHT)
+    np.testing.assert_array_equal(model.coef_, alone.coef_)  # training has them in any case
+
+
+def test_without_routing_the_scorer_has_the_weights_that_it_takes(iris):
+    heard = Heard()
+    LinearSVMCV(Cs=[0.1], cv=3, scoring=make_scorer(heard), tol=0.01).fit(*iris, sample_weight=WEIGHT)
+    assert all(given is not None for given in heard.weights)
+    with pytest.raises(ValueError, match="enable_metadata_routing=True"):
+        LinearSVMCV(Cs=[0.1]).fit(*iris, of_scores=WEIGHT)
+
+
+@pytest.mark.parametrize("scoring", [None, "accuracy"])
+def test_weights_that_nobody_has_spoken_about_are_refused_as_in_scikit_learn(iris, routing, scoring):
+    LinearSVMCV(Cs=[0.1], cv=3, scoring=scoring, tol=0.01).fit(*iris)
+    with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+        LinearSVMCV(Cs=[0.1], cv=3, scoring=scoring).fit(*iris, sample_weight=WEIGHT)
+
+
+def test_groups_go_to_the_splitter(iris, routing):
+    groups = np.arange(len(iris[1])) % 7
+    model = LinearSVMCV(Cs=[0.1], cv=GroupKFold(3), tol=0.01).fit(*iris, groups=groups)
+    assert model.scores_.shape == (3, 1)
+    with pytest.raises(TypeError, match="groups"):
+        LinearSVMCV(Cs=[0.1], cv=3).fit(*iris, groups=groups)
+
+
+def test_a_router_within_a_router(iris, routing):
+    groups, heard = np.arange(len(iris[1])) % 7, Heard()
+    scorer = make_scorer(heard).set_score_request(sample_weight=True)
+    inner = LinearSVMCV(Cs=[0.1], cv=GroupKFold(3), scoring=scorer, tol=0.01).set_fit_request(sample_weight=True)
+    outer = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), inner)
+    outer.fit(*iris, sample_weight=WEIGHT, groups=groups)
+    assert len(heard.weights) == 3 and all(given is not None for given in heard.weights)
+
+
+def test_a_checkpoint_knows_what_the_scorer_was_given(iris, routing, tmp_path):
+    scorer = make_scorer(Heard()).set_score_request(sample_weight="of_scores")
+    model = LinearSVMCV(Cs=[0.1], cv=3, scoring=scorer, tol=0.01, checkpoint=tmp_path / "state", checkpoint_every=0)
+    model.set_params(callbacks=[lambda record: True])  # which leaves the file
+    with pytest.warns(ConvergenceWarning):
+        model.fit(*iris, of_scores=WEIGHT)
+    with pytest.raises(ValueError, match="metadata of scoring"):
+        model.fit(*iris, of_scores=WEIGHT**2)
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,7 @@ def test_scores_stream(store):
     assert model.score(store) == model.score(IRIS, NAMES) > 0.9
     for given, wanted in zip(model.top_classes(store, 2), model.top_classes(IRIS, 2), strict=True):
         np.testing.assert_array_equal(given, wanted)
+    assert model.top_classes(store)[0].shape == (len(IRIS), 3)
     with pytest.raises(ValueError, match="n must be"):
         model.top_classes(store, 4)
     with pytest.raises(ValueError, match="takes no y"):
@@ -159,8 +160,11 @@ def test_no_duals_are_kept(store, tmp_path):
         ({"solver": "newton"}, "solver='newton' needs X in memory"),
         ({"probability": True}, "probability=True needs X in memory"),
         ({"warm_start": True}, "warm_start=True needs X in memory"),
-        ({"memory_mb": 1e-4}, "the weights alone"),
-        ({"memory_mb": 0.005}, "smaller block_mb"),
+        ({"memory_mb": 1e-4}, r"the weights alone \(5 x 3, in 7 copies\) take 0.0021 MB"),
+        (
+            {"memory_mb": 0.005},
+            "takes 0.0098 MB and the largest block 0.011 MB; raise memory_mb, or .* smaller block_mb",
+        ),
         ({"memory_mb": 0}, "memory_mb must be"),
     ],
 )

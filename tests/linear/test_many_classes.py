@@ -135,6 +135,18 @@ def test_top_classes_of_any_machine(data):
     np.testing.assert_array_equal(scores[:, 0], np.abs(binary.decision_function(X)))
 
 
+def test_top_classes_are_five_unless_there_are_fewer(data, model):
+    X, y = data
+    for given, wanted in zip(model.top_classes(X), model.top_classes(X, 5), strict=True):
+        np.testing.assert_array_equal(given, wanted)
+    for classes in (2, 3, 5, 6):
+        few = LinearSVM(tol=0.1).fit(X[y < classes], y[y < classes])
+        labels, scores = few.top_classes(X)
+        assert labels.shape == scores.shape == (len(y), min(classes, 5))
+        with pytest.raises(ValueError, match=f"at most {classes}, got {classes + 1}"):
+            few.top_classes(X, classes + 1)
+
+
 @pytest.mark.parametrize("n", [0, 41, 2.5, "all"])
 def test_top_of_a_number_that_cannot_be(data, model, n):
     with pytest.raises((ValueError, TypeError), match="n must be"):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from multimargin.commands.errors import CommandError, UsageError
 from multimargin.commands.options import FORMATS
+from multimargin.commands.stored_rows import is_store
 from multimargin.data.tables import Columns, Wanted, column_names, listed, read_table, read_training_table, suffix_of
 
 if TYPE_CHECKING:
@@ -170,6 +171,11 @@ def format_of(path: str, said: str | None) -> str:
         return "bundled"
     if not os.path.exists(path):
         raise CommandError(f"{path}: there is no such file")
+    if is_store(path):
+        raise CommandError(
+            f"{path}: is a store of blocks, which only train reads, and predict with a model of a matrix; give the "
+            "file that it was written from"
+        )
     if os.path.isdir(path):
         raise CommandError(f"{path}: is a folder, not a file")
     if said is not None:

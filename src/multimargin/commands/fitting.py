@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -58,15 +60,18 @@ class Fit:
     why_not: str = ""  # it did not converge, in the machine's words
 
 
-def fit(machine: Any, X: Any, y: np.ndarray | None) -> Fit:
-    """Train. That it did not converge is not said here, but kept for the command to say."""
+def fit(machine: Any, X: Any, y: np.ndarray | None, begun: Callable[[], None] | None = None) -> Fit:
+    """Train. That it did not converge is not said here, but kept for the command to say.
+
+    ``begun`` is called when nothing was refused.
+    """
     started = time.perf_counter()
     if isinstance(machine, PlainLinearSVM) and y is not None:  # stores, which have their labels, are not for it
         machine.fit(X, y)
         return Fit(time.perf_counter() - started, machine.why_not)
     from sklearn.exceptions import ConvergenceWarning
 
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, _telling(machine, begun):
         warnings.simplefilter("always", ConvergenceWarning)
         machine.fit(X, y)
     why_not = ""
@@ -76,6 +81,26 @@ def fit(machine: Any, X: Any, y: np.ndarray | None) -> Fit:
         else:
             warnings.warn(warning.message, stacklevel=2)
     return Fit(time.perf_counter() - started, why_not)
+
+
+@contextmanager
+def _telling(machine: Any, begun: Callable[[], None] | None) -> Iterator[None]:
+    """After the first epoch; or after the training, if there was none."""
+    if begun is None:
+        yield
+        return
+    left = [begun]
+
+    def tell(record: Any = None) -> None:
+        if left:
+            left.pop()()
+
+    machine.set_params(callbacks=[tell])
+    try:
+        yield
+        tell()
+    finally:
+        machine.set_params(callbacks=None)
 
 
 def split(data: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:

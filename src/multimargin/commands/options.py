@@ -41,12 +41,28 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **defaults | options)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As ever; a second ``--`` in the place of a name, of which argparse makes an empty list, is a name missing."""
+        """As ever; a second ``--`` in the place of a name, of which argparse makes an empty list, is a name missing.
+
+        What is left over a command refuses itself: its help is meant, not the program's.
+        """
         found, rest = super().parse_known_args(args, namespace)
         for action in self._actions:
             if not action.option_strings and action.nargs in (None, "?") and getattr(found, action.dest, None) == []:
                 self.error(f"the following arguments are required: {action.metavar or action.dest}")
+        if rest:
+            again = self._once_each(rest[0], list(sys.argv[1:] if args is None else args))
+            self.error(f"unrecognized arguments: {' '.join(rest)}{again}")
         return found, rest
+
+    def _once_each(self, word: str, args: list[str]) -> str:
+        """What to say if a word is the second one after an option that takes one, and may come again."""
+        for said in reversed(args[: args.index(word)] if not word.startswith("-") else []):
+            option = said.partition("=")[0]
+            if option in self._option_string_actions:
+                action = self._option_string_actions[option]
+                again = f"; {option} takes one {action.metavar}: say it again for another"
+                return again if isinstance(action, argparse._AppendAction) else ""
+        return ""
 
     def error(self, message: str) -> NoReturn:
         tell(f"multimargin: error: {' '.join(message.split())} (see {self.prog} --help)")
@@ -158,7 +174,8 @@ def add_output_options(parser: Parser) -> None:
 
 def add_data_options(parser: Parser, *, training: bool) -> None:
     """How DATA is read; roles of columns are only asked for in training: a model knows them."""
-    group = parser.add_argument_group("data")
+    each = "--text, --numeric, --categorical and --drop take one column, and may be given again" if training else None
+    group = parser.add_argument_group("data", each)
     group.add_argument("--format", choices=FORMATS, help="of DATA, where its suffix does not say it")
     group.add_argument("--label", metavar="COL", help="table: the column of the labels")
     if training:
@@ -179,7 +196,13 @@ def add_data_options(parser: Parser, *, training: bool) -> None:
             default=[],
             help="table: a column of categories, though it may hold numbers",
         )
-        group.add_argument("--drop", metavar="COL", action="append", default=[], help="table: a column to leave out")
+        group.add_argument(
+            "--drop",
+            metavar="COL",
+            action="append",
+            default=[],
+            help="table: a column to leave out; two are --drop COL --drop COL",
+        )
         group.add_argument(
             "--ngrams",
             metavar=("MIN", "MAX"),

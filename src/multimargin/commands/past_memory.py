@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from multimargin.commands.errors import DONE, INTERRUPTED, NOT_CONVERGED, Comman
 from multimargin.commands.reused_folder import reused_folder
 from multimargin.commands.stored_rows import is_store
 from multimargin.commands.terminal import Terminal
-from multimargin.data.memory import memory_of_machine
+from multimargin.data.memory import in_mb, memory_of_machine
 
 _GROWTH = 2.0  # what a byte of text becomes in memory, at most
 _PACKED = 5.0  # times more, if it is compressed
@@ -191,7 +192,7 @@ def train_on_blocks(
                         # A training that goes on will want its blocks again.
                         folder = reused_folder(target.parent, args.data, source, left, lambda: has_checkpoint(args))
                         path = str(held.enter_context(folder) / _STORE)
-                terminal.note(f"{args.data}: is trained from blocks on disk, within {memory:.0f} MB ({path})")
+                terminal.note(f"{args.data}: is trained from blocks on disk, within {in_mb(memory * 2**20)} ({path})")
                 store = _left_before(path, terminal) or write_store(
                     args, path, terminal, block_mb=block_mb, table=table
                 )
@@ -284,10 +285,10 @@ def _train(
         terminal.note(f"{args.data}: indices start at 0")
     terminal.clear()
     model.set_params(verbose=int(terminal.live), memory_mb=memory)
-    note_going_on(args, terminal)
+    going_on = partial(note_going_on, args, terminal) if has_checkpoint(args) else None
     interrupted = False
     try:
-        trained = fit(model, store, None)
+        trained = fit(model, store, None, going_on)
     except KeyboardInterrupt:
         if terminated or not hasattr(model, "dual_gap_"):
             raise

@@ -20,6 +20,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from multimargin.commands.checkpoints import note_going_on
 from multimargin.commands.datasets import Dataset
 from multimargin.commands.errors import CommandError
 from multimargin.commands.finished_paths import FinishedPaths, Path, Told
@@ -96,6 +97,7 @@ def search(args: Any, model: Any, data: Dataset, n_folds: int, terminal: Any) ->
         features, X = learn_features(learnt, args)
         folds.append(_Fold(X, learnt.y, features(held_out), held_out.y))
     finished = FinishedPaths(_state_file(args, model, folds))
+    note_going_on(args, terminal)  # it was not refused
     run = _Search(model, folds, n_threads(args.n_jobs), terminal, started, finished)
     exponents = _exponents(args, model, folds[0].X)
     try:

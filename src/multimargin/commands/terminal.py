@@ -134,8 +134,11 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def check_output(path: str, *, apart_from: tuple[str, ...] = (), replaces: str | None = None) -> None:
-    """Refuse a path that cannot be written, before any work is done for it; nor may it be one of the inputs.
+def check_output(
+    path: str, *, apart_from: tuple[str, ...] = (), outputs: tuple[str, ...] = (), replaces: str | None = None
+) -> None:
+    """Refuse a path that cannot be written, before any work is done for it; nor may it be one of the inputs, or of the
+    other outputs.
 
     Where a model or a report is to be written, only such a file is replaced: what else is there may be data that was
     meant to be read. A pipe or a device needs no folder that can be written.
@@ -152,6 +155,8 @@ def check_output(path: str, *, apart_from: tuple[str, ...] = (), replaces: str |
         raise CommandError(f"{path}: its links lead back to themselves; choose another name")
     if any(_is_same(path, other) for other in apart_from if other):
         raise CommandError(f"{path}: is also an input, which would be lost; choose another name")
+    if any(_is_same(path, other) for other in outputs if other):
+        raise CommandError(f"{path}: is named for two outputs, and one would replace the other; choose another name")
     folder = Path(path).parent
     if not folder.exists():
         raise CommandError(f"{path}: there is no folder {folder}; make it first")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from functools import partial
 from typing import Any
 
 from multimargin.commands.checkpoints import (
     add_checkpoint_options,
+    has_checkpoint,
     note_going_on,
     terminable_work,
     to_go_on,
@@ -75,7 +77,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     if args.checkpoint is not None:
         if args.folds is not None or args.find_C:
             raise UsageError("--checkpoint is of one training: leave out -v and -C (tune has one of its search)")
-        check_output(args.checkpoint, apart_from=(args.data, args.valid or "", args.model or ""))
+        check_output(args.checkpoint, apart_from=(args.data, args.valid or ""), outputs=(args.model or "",))
 
     from multimargin.commands.machines import machine, set_weights
     from multimargin.commands.past_memory import is_past_memory, note_in_memory, table_past_memory, train_on_blocks
@@ -201,10 +203,10 @@ def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal, 
         where = f"the {judged.n_rows} rows of {args.valid}"
     terminal.clear()
     model.set_params(verbose=int(terminal.live))
-    note_going_on(args, terminal)
+    going_on = partial(note_going_on, args, terminal) if has_checkpoint(args) else None
     interrupted = False
     try:
-        trained = fit(model, X, part.y)
+        trained = fit(model, X, part.y, going_on)
     except KeyboardInterrupt:
         if terminated or not hasattr(model, "dual_gap_"):
             raise

@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from multimargin.commands.checkpoints import add_checkpoint_options, note_going_on, terminable_work, to_go_on
+from multimargin.commands.checkpoints import add_checkpoint_options, terminable_work, to_go_on
 from multimargin.commands.errors import DONE, INTERRUPTED, TERMINATED, UsageError
 from multimargin.commands.options import (
     DATA_HELP,
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
             raise UsageError(f"--plot {args.plot}: the suffix must be one of {', '.join(_PICTURES)}")
         _check_matplotlib()
     if args.checkpoint is not None:
-        check_output(args.checkpoint, apart_from=(args.data, args.plot or ""))
+        check_output(args.checkpoint, apart_from=(args.data,), outputs=(args.plot or "",))
 
     from multimargin.commands.machines import machine, set_weights
 
@@ -79,7 +79,6 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
 
     data = read_training_data(args, terminal)
     set_weights(model, args.weight, data.y, data.path, terminal)
-    note_going_on(args, terminal)
 
     def find(terminated: Sequence[int]) -> int:
         found = search(args, model, data, args.folds, terminal)

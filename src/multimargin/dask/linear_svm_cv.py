@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Generator
 from contextlib import closing
 from typing import Any
 
@@ -19,8 +20,10 @@ from multimargin.dask.training import train_path
 from multimargin.dask.worker import Block, folds_of, rows_of, without_fold
 from multimargin.estimators import linear_svm_cv
 from multimargin.estimators.callbacks import check_callbacks
+from multimargin.estimators.kept_search import Search
 from multimargin.estimators.linear_svm_cv import OWN
 from multimargin.estimators.parameters import check_number
+from multimargin.estimators.progress import SearchProgress
 
 
 class LinearSVMCV(LinearSVM, linear_svm_cv.LinearSVMCV):
@@ -62,7 +65,10 @@ class LinearSVMCV(LinearSVM, linear_svm_cv.LinearSVMCV):
 
     _local = linear_svm_cv.LinearSVMCV
 
-    def _with_best_C(self, X, y, sample_weight, groups) -> tuple[Any, Any, Any, Any]:
+    # Rows are dealt and scored by the model itself: there is nobody to hand anything on to.
+    get_metadata_routing = LinearSVM.get_metadata_routing
+
+    def _with_best_C(self, X, y, sample_weight, groups, **params) -> tuple[Any, Any, Any, Any]:
         values = self._grid()
         check_callbacks(self.callbacks)
         check_number("cv", self.cv, at_least=2, integer=True)
@@ -70,6 +76,8 @@ class LinearSVMCV(LinearSVM, linear_svm_cv.LinearSVMCV):
             raise ValueError(f"scoring={self.scoring!r} is not done on a cluster; None, which is accuracy, is")
         if groups is not None:
             raise ValueError("groups are not kept together on a cluster: leave them out")
+        if params:
+            raise ValueError(f"{', '.join(params)}: accuracy on a cluster needs nothing but weights: leave it out")
         of_fold = {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
         model = LinearSVM(C=1.0, **of_fold | {"verbose": 0})
         model._check()
@@ -77,29 +85,32 @@ class LinearSVMCV(LinearSVM, linear_svm_cv.LinearSVMCV):
         client = current_client()
         blocks = client.persist(blocks_of(X, y, sample_weight))
         Presence(client).wait(futures_of(blocks))
-        chosen = (int(self.cv), self._seed())
-        with warnings.catch_warnings():
+        chosen, search = (int(self.cv), self._seed()), Search(int(self.cv), len(values))
+        self.Cs_, self.scores_ = values, search.told[:, 0]  # which the fits fill
+        with warnings.catch_warnings(), SearchProgress(search.told, values, bool(self.verbose)) as progress:
             warnings.simplefilter("ignore", ConvergenceWarning)
-            folds = [_path(client, model, blocks, (*chosen, fold), values) for fold in range(self.cv)]
+            for fold in range(self.cv):
+                with closing(_path(client, model, blocks, (*chosen, fold), values)) as path:
+                    for number, told in enumerate(path):
+                        search.finish(fold, number, model, told)
+                        progress.finished(fold, number)
         del blocks
-        self._choose(values, np.array(folds))
+        self._choose(values, search.told)
         return self._requested(X, y, sample_weight)
 
 
 def _path(
     client: Client, model: LinearSVM, blocks: list[Delayed], fold: tuple[int, int, int], values: np.ndarray
-) -> np.ndarray:
-    """Score, gap and epochs for every C. Fold: how many there are, the seed, and which it is."""
+) -> Generator[tuple[float, float, int], None, None]:
+    """Score, gap and epochs for one C after the other. Fold: how many there are, the seed, and which it is."""
     learn, judge = delayed(without_fold, pure=False), delayed(_held_out, pure=False)
     request = model._request_of(client, [learn(block, i, *fold) for i, block in enumerate(blocks)], None)
-    told = []
     with closing(train_path(request, values.tolist())) as path:
         for trained in path:
             model._store(trained, request)
             local = delayed(model.to_local(), pure=False)
             right = _share(client, [judge(local, block, i, *fold) for i, block in enumerate(blocks)])
-            told.append((right, model.worst_gap_, model.n_iter_))
-    return np.array(told).T
+            yield right, model.worst_gap_, model.n_iter_
 
 
 def _held_out(model: Any, block: Block, number: int, n_folds: int, seed: int, fold: int) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""How much memory there is."""
+"""How much memory there is, and how that is said."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ import os
 from pathlib import Path
 
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
+
+
+def in_mb(size: float) -> str:
+    """Bytes in units of 2**20, as memory_mb has them: whole ones, of few two digits."""
+    value = size / 2**20
+    return f"{value:.0f} MB" if value >= 10 else f"{value:.2g} MB"
 
 
 def memory_of_machine() -> int | None:

@@ -30,6 +30,8 @@ from multimargin.linear.checkpoint import Checkpoint
 from multimargin.linear.interrupts import deferred_interrupt, interruptible
 from multimargin.problems.formulations import JOINT
 
+_TOP = 5  # classes of a row that are told unless it is said how many
+
 
 def _has_probabilities(model: Any) -> bool:
     if not model.probability:
@@ -218,15 +220,15 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         """Accuracy on X and y."""
         return super().score(X, plain_labels(y), sample_weight)
 
-    def top_classes(self, X, n=5):
+    def top_classes(self, X, n=None):
         """The best few classes of every row, exactly, without the scores of all rows and classes at once.
 
         Parameters
         ----------
         X : array or sparse array of shape (n_samples, n_features), or a store of blocks
             The latter in :class:`~multimargin.LinearSVM`, block by block.
-        n : int
-            How many classes, at most as many as there are.
+        n : int or None
+            How many classes, at most as many as there are. None is 5, or all if there are fewer.
 
         Returns
         -------
@@ -236,6 +238,8 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
             Their values in :meth:`decision_function` (for two classes: that, and minus that).
         """
         check_is_fitted(self)
+        if n is None:
+            n = min(_TOP, len(self.classes_))
         check_number("n", n, at_least=1, at_most=len(self.classes_), integer=True)
         numbers, scores = self._best_classes(X, int(n))
         return self.classes_[numbers], scores

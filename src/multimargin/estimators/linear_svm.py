@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from multimargin.data.blocks import BlockStore
 from multimargin.data.labels import check_comparable, check_labels, plain_labels
@@ -280,6 +281,7 @@ class LinearSVM(LinearMachine, MarginClassifier):
         """Accuracy on X and y, or on a store, which has labels of its own; weights are those given here, or none."""
         if not isinstance(X, BlockStore):
             return super().score(X, y, sample_weight)
+        check_is_fitted(self)
         if y is not None or sample_weight is not None:
             raise ValueError("the labels of a store are in it: score(store) takes no y and no sample_weight")
         check_comparable(self.classes_, X.classes)

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from inspect import signature
 from numbers import Integral
 from threading import Event
 from typing import Any
 
+import joblib
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
+from sklearn.utils.metadata_routing import (
+    UNUSED,
+    MetadataRouter,
+    MethodMapping,
+    _raise_for_params,
+    _routing_enabled,
+    process_routing,
+)
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_method_params
 
 from multimargin.estimators.callbacks import check_callbacks, with_callbacks
 from multimargin.estimators.identity import identity_of_search
@@ -20,6 +32,7 @@ from multimargin.estimators.kept_search import KeptSearch, Search, refit_file
 from multimargin.estimators.linear_svm import LinearSVM
 from multimargin.estimators.names import knows_other_names
 from multimargin.estimators.parameters import SMALLEST_C, check_number, n_threads
+from multimargin.estimators.progress import SearchProgress
 from multimargin.estimators.threads import in_threads
 from multimargin.linear.checkpoint import Checkpoint, StateFile
 
@@ -33,6 +46,9 @@ class LinearSVMCV(LinearSVM):
     run in parallel. Every fit is certified to ``tol`` as any other. Then a model is trained on all rows with the C of
     the best mean score (the smallest, if there are several).
 
+    Ctrl-C in the search leaves ``Cs_`` and ``scores_``, NaN where there was no fit yet, and no model; one that was
+    fitted before stays as it was.
+
     Parameters
     ----------
     Cs : int or array
@@ -44,9 +60,9 @@ class LinearSVMCV(LinearSVM):
     formulation, loss, solver, tol, stopping, max_iter, time_limit, fit_intercept, intercept_scaling, class_weight, \
 shrinking, cooling, probability, n_jobs, random_state, verbose, callbacks, decision_function_shape, break_ties, \
 solver_options, checkpoint_every
-        As in :class:`LinearSVM`. ``max_iter`` and ``time_limit`` are those of every single fit, ``verbose``,
-        ``callbacks`` and ``probability`` are for the last one, on all rows. ``n_jobs`` threads train the folds, then
-        the model.
+        As in :class:`LinearSVM`. ``max_iter`` and ``time_limit`` are those of every single fit, ``callbacks`` and
+        ``probability`` are for the last one, on all rows. ``verbose`` also shows a line a fit of the search. ``n_jobs``
+        threads train the folds, then the model.
     checkpoint : path or None
         A file for the state of the search. If it is there, :meth:`fit` goes on from it: finished fits are not repeated,
         and those under way, as well as the last one, have files of their own, whose names begin with this one. Limits
@@ -79,6 +95,7 @@ solver_options, checkpoint_every
     """
 
     warm_start = False
+    __metadata_request__fit = {"groups": UNUSED}  # by the model: they are the splitter's
 
     @knows_other_names
     def __init__(
@@ -146,8 +163,12 @@ solver_options, checkpoint_every
         """Not here: to choose C, all rows must be there."""
         raise AttributeError("LinearSVMCV has no partial_fit: choose C on the rows at hand, then use LinearSVM")
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """What an interrupted search leaves is no model."""
+        return "coef_" in vars(self)
+
     @with_callbacks
-    def fit(self, X, y=None, sample_weight=None, groups=None):
+    def fit(self, X, y=None, sample_weight=None, groups=None, **params):
         """Choose C, and train with it on all rows.
 
         Parameters
@@ -156,28 +177,76 @@ solver_options, checkpoint_every
             As in :class:`LinearSVM`. Weights count in training and, where ``scoring`` takes them, in the scores.
         groups : array of shape (n_samples,) or None
             For splitters that keep groups together.
+        **params
+            With scikit-learn's metadata routing: what else ``scoring`` and ``cv`` request. Weights then count in the
+            scores if ``scoring`` requests them by ``set_score_request``.
 
         Returns
         -------
         self
         """
-        return self._fit(lambda: self._with_best_C(X, y, sample_weight, groups))
+        _raise_for_params(params, self, "fit")
+        return self._fit(lambda: self._with_best_C(X, y, sample_weight, groups, **params))
 
-    def _with_best_C(self, X, y, sample_weight, groups) -> tuple[Any, Any, Any, Any]:
+    @contextmanager
+    def _unchanged_if_refused(self) -> Iterator[None]:
+        """Where there is no model that it would not belong to, what an interrupted search has found stays."""
+        found: dict[str, Any] = {}
+        try:
+            with super()._unchanged_if_refused():
+                try:
+                    yield
+                except KeyboardInterrupt:
+                    found = {name: vars(self)[name] for name in ("Cs_", "scores_") if name in vars(self)}
+                    raise
+        except KeyboardInterrupt:
+            if not self.__sklearn_is_fitted__():
+                self.__dict__.update(found)
+            raise
+
+    def get_metadata_routing(self):
+        """What :meth:`fit` hands on, for scikit-learn's metadata routing: to ``scoring`` and to ``cv``.
+
+        Returns
+        -------
+        MetadataRouter
+        """
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+            .add(scorer=self._scorer(), method_mapping=MethodMapping().add(caller="fit", callee="score"))
+        )
+
+    def _scorer(self) -> Any:
+        if not (self.scoring is None or isinstance(self.scoring, str) or callable(self.scoring)):
+            raise ValueError(f"scoring must be one score, by name or as a callable, got {self.scoring!r}")
+        return check_scoring(self, scoring="accuracy" if self.scoring is None else self.scoring)
+
+    def _handed_on(self, scorer: Any, sample_weight: Any, groups: Any, params: dict) -> tuple[dict, dict]:
+        """What the splitter is given, and what the scorer is, of all rows."""
+        if not _routing_enabled():
+            weighs = sample_weight is not None and _accepts_weights(scorer)
+            return {"groups": groups}, {"sample_weight": sample_weight} if weighs else {}
+        if groups is not None:
+            params = params | {"groups": groups}
+        routed = process_routing(self, "fit", sample_weight=sample_weight, **params)
+        return dict(routed.splitter.split), dict(routed.scorer.score)
+
+    def _with_best_C(self, X, y, sample_weight, groups, **params) -> tuple[Any, Any, Any, Any]:
         """What is requested, with the C that is best."""
         values = self._grid()
         check_callbacks(self.callbacks)
         of_fold = {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
         LinearSVM(**of_fold)._check()
-        if not (self.scoring is None or isinstance(self.scoring, str) or callable(self.scoring)):
-            raise ValueError(f"scoring must be one score, by name or as a callable, got {self.scoring!r}")
-        scorer = check_scoring(self, scoring=self.scoring)
+        scorer = self._scorer()
         if getattr(scorer, "_response_method", None) == "predict_proba":
             raise ValueError(f"scoring={self.scoring!r} needs probabilities, which machines of folds do not have")
         rows, labels = self._validated(X, y, reset=True)
         check_classification_targets(labels)
         weights = None if sample_weight is None else self._weights_of_rows(rows, sample_weight)
-        folds = list(check_cv(self.cv, labels, classifier=True).split(rows, labels, groups))
+        of_splitter, of_scorer = self._handed_on(scorer, weights, groups, params)
+        folds = list(check_cv(self.cv, labels, classifier=True).split(rows, labels, **of_splitter))
         if not folds:
             raise ValueError(f"cv={self.cv!r} has no folds")
         for number, (train, _) in enumerate(folds):
@@ -187,7 +256,9 @@ solver_options, checkpoint_every
                 )
         threads = n_threads(self.n_jobs)
         of_fold |= {"n_jobs": max(1, threads // len(folds)), "verbose": 0, "probability": False}
-        stop, search = Event(), self._search(rows, labels, sample_weight, folds, values)
+        stop, search = Event(), self._search(rows, labels, sample_weight, folds, values, of_scorer)
+        self.Cs_, self.scores_ = values, search.told[:, 0]  # which the fits fill
+        progress = SearchProgress(search.told, values, bool(self.verbose))
 
         def unless_stopped(record: Any) -> None:
             if stop.is_set():
@@ -196,15 +267,16 @@ solver_options, checkpoint_every
         def path(fold: int) -> None:
             train, test = folds[fold]
             weight = None if weights is None else weights[train]
-            weighting = {} if weights is None or not _accepts_weights(scorer) else {"sample_weight": weights[test]}
+            handed_on = _check_method_params(rows, of_scorer, indices=test)
             learnt, held_out = ((rows[part], labels[part]) for part in (train, test))
             model = LinearSVM(**of_fold | {"warm_start": True, "callbacks": [unless_stopped]})
             for number in range(search.begin(fold, model, values, *learnt, weight), len(values)):
                 model.set_params(C=values[number], checkpoint=search.fit_file(fold, number)).fit(*learnt, weight)
-                score = scorer(model, *held_out, **weighting)
+                score = scorer(model, *held_out, **handed_on)
                 search.finish(fold, number, model, (score, model.worst_gap_, model.n_iter_))
+                progress.finished(fold, number)
 
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), progress:
             warnings.simplefilter("ignore", ConvergenceWarning)
             try:
                 in_threads(path, list(range(len(folds))), threads, stop)
@@ -216,7 +288,7 @@ solver_options, checkpoint_every
             request.checkpoint.beside = search  # it is over when the last fit is
         return request, *given
 
-    def _search(self, rows, labels, sample_weight, folds, values) -> Search:
+    def _search(self, rows, labels, sample_weight, folds, values, of_scorer) -> Search:
         """The search, from where its checkpoint has it."""
         if self.checkpoint is None:
             return Search(len(folds), len(values))
@@ -226,6 +298,8 @@ solver_options, checkpoint_every
                 f"{self.random_state!r}"
             )
         of = identity_of_search(self, rows, labels, self._weights_of_rows(rows, sample_weight), folds, values)
+        if _routing_enabled():
+            of["metadata of scoring"] = f"{sorted(of_scorer)} #{joblib.hash(of_scorer)}"
         return KeptSearch(len(folds), len(values), StateFile(self.checkpoint, self.checkpoint_every, of))
 
     # Other limits are of another search, as they have a say in the scores.

@@ -197,12 +197,12 @@ class Margins:
             "precision": f"because float64 cannot do better; {easier}",
             "disk": "because the duals of a block could not be written; the model is as it was last certified",
         }[outcome.stopped_by]
+        gap = f"the relative duality gap is {self.dual_gap_:.2g} of the objective"
         if self.stopping == "violation":
-            reached = f"the relative duality gap is {self.dual_gap_:.2g} and the violation is still above {self.tol:g}"
+            reached = f"{gap} and the violation is still above {self.tol:g}"
         else:
-            gap = f"the relative duality gap is {self.dual_gap_:.2g}"
             if self.worst_gap_ > self.dual_gap_:
-                gap += f", of the worst machine {self.worst_gap_:.2g}"
+                gap += f", that of the worst machine {self.worst_gap_:.2g}"
             reached = f"{gap}, the target {self.tol:g}"
         remark = f"; {outcome.remark}" if outcome.remark else ""
         return f"{self._name} stopped {what}: {reached}{remark}"

@@ -1,11 +1,14 @@
-"""One line on stderr that says how far a fit has come."""
+"""One line on stderr that says how far a fit, or a search, has come."""
 
 from __future__ import annotations
 
 import sys
 import time
 from math import ceil
-from typing import Any
+from threading import Lock
+from typing import Any, Self
+
+import numpy as np
 
 from multimargin.linear.loop import Epoch
 from multimargin.linear.machine import Machine
@@ -13,17 +16,15 @@ from multimargin.linear.machine import Machine
 _PLAIN_EVERY = 2.0  # seconds between lines when stderr is no terminal or rich is missing
 
 
-class Progress:
-    """An observer of epochs: a live line (rich, on a terminal), else a plain line now and then."""
+class _Line:
+    """A live line (rich, on a terminal), else plain lines: those that are due, now and then another, and the last."""
 
-    def __init__(self, max_iter: int):
-        self.max_iter = max_iter
+    def __init__(self) -> None:
         self.live: Any = None
         self.last_line = time.perf_counter()
-        self.gap = float("nan")
         self.line = ""  # not said yet
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         if sys.stderr.isatty():
             try:
                 from rich.console import Console
@@ -40,6 +41,26 @@ class Progress:
         elif self.line:  # the last word, if it was not said yet
             print(self.line, file=sys.stderr, flush=True)
 
+    def show(self, line: str, due: bool) -> None:
+        """Say how far it has come."""
+        if self.live is not None:
+            self.live.update(line)
+            return
+        self.line = line
+        if time.perf_counter() - self.last_line >= _PLAIN_EVERY or due:
+            self.last_line = time.perf_counter()
+            print(line, file=sys.stderr, flush=True)
+            self.line = ""
+
+
+class Progress(_Line):
+    """An observer of epochs."""
+
+    def __init__(self, max_iter: int):
+        super().__init__()
+        self.max_iter = max_iter
+        self.gap = float("nan")
+
     def __call__(self, epoch: Epoch, machine: Machine) -> None:
         record = epoch.record
         if record.estimate == record.estimate:
@@ -53,11 +74,36 @@ class Progress:
         )
         if epoch.machine:
             line = f"machine {epoch.machine + 1:>4}  " + line
-        if self.live is not None:
-            self.live.update(line)
+        self.show(line, certified)
+
+
+class SearchProgress(_Line):
+    """A line a fit of a search, which threads may share; silent unless it is wanted.
+
+    Parameters
+    ----------
+    told : ndarray of shape (n_folds, 3, n_values)
+        Score, gap and epochs of every fit, NaN where there was none yet.
+    """
+
+    def __init__(self, told: np.ndarray, values: np.ndarray, verbose: bool):
+        super().__init__()
+        self.told, self.values, self.verbose = told, values, verbose
+        self.started, self.lock = time.perf_counter(), Lock()
+
+    def __enter__(self) -> Self:
+        return super().__enter__() if self.verbose else self
+
+    def finished(self, fold: int, number: int) -> None:
+        """A fit has been told."""
+        if not self.verbose:
             return
-        self.line = line
-        if time.perf_counter() - self.last_line >= _PLAIN_EVERY or certified:
-            self.last_line = time.perf_counter()
-            print(line, file=sys.stderr, flush=True)
-            self.line = ""
+        folds, _, values = self.told.shape
+        score, gap, _ = self.told[fold, :, number]
+        with self.lock:
+            fits = folds * values - int(np.isnan(self.told[:, 2]).sum())
+            self.show(
+                f"fit {fits:>4} of {folds * values}  fold {fold + 1:>3}  C = {self.values[number]:<9.4g} "
+                f"score {score:<9.6g} gap = {gap:8.2e}  {time.perf_counter() - self.started:7.1f} s",
+                due=True,
+            )

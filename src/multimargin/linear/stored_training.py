@@ -16,6 +16,7 @@ import numpy as np
 from multimargin.data.atomic import naming
 from multimargin.data.blocks import BlockStore
 from multimargin.data.folder_lock import locked_folder
+from multimargin.data.memory import in_mb
 from multimargin.linear.checkpoint import Checkpoint
 from multimargin.linear.directions import SAMPLE
 from multimargin.linear.dual_files import DualFiles, DualsNotKept
@@ -156,11 +157,11 @@ def _fits(request: StoredRequest, problem: Formulation, lists: bool) -> bool:
     if weights > limit:
         raise ValueError(
             f"memory_mb={request.memory_mb:g} is too little: the weights alone ({shape}, in {weights // (8 * numbers)} "
-            f"copies) take {weights / _MB:.0f} MB; raise memory_mb, or hash the features to fewer"
+            f"copies) take {in_mb(weights)}; raise memory_mb, or hash the features to fewer"
         )
     if beside + block > limit:
         raise ValueError(
-            f"memory_mb={request.memory_mb:g} is too little: {what} {beside / _MB:.0f} MB and the largest block "
-            f"{block / _MB:.0f} MB; raise memory_mb, or write the store with a smaller block_mb"
+            f"memory_mb={request.memory_mb:g} is too little: {what} {in_mb(beside)} and the largest block "
+            f"{in_mb(block)}; raise memory_mb, or write the store with a smaller block_mb"
         )
     return weights + 2 * block <= limit
