@@ -15,6 +15,9 @@ import os
 import socket
 import struct
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
 from typing import Protocol
 
 import numpy as np
@@ -27,6 +30,7 @@ _CONNECT_SECONDS = 60.0
 _GREETING_SECONDS = 5.0
 _GONE_AFTER = 40.0  # seconds in which a machine takes nothing of what it is sent
 _UNASKED = 1 << 14  # bytes that are sent to a rank before it is ready for them
+_PIECE = 1 << 18  # bytes that are added up at a time
 
 
 class PeerLost(ConnectionError):
@@ -91,10 +95,10 @@ class Tree:
         self.bytes_sent = 0
 
     def allreduce(self, array: np.ndarray) -> np.ndarray:
+        flat = array.reshape(-1)
         for child in self.children:
-            theirs = np.empty_like(array)
-            self.receive(child, theirs)
-            array += theirs
+            for piece, theirs in self.receive_rows(child, flat, len(flat)):
+                flat[piece] += theirs
         if self.parent is not None:
             self.send(self.parent, array)
         return self.broadcast(array)
@@ -114,26 +118,53 @@ class Tree:
 
     def send(self, peer: socket.socket, array: np.ndarray) -> None:
         """A contiguous array, to a neighbour that receives one of this size."""
-        try:
-            peer.sendall(_HEADER.pack(array.nbytes))
-            if array.nbytes > _UNASKED:  # else a rank that computes for long could not be told from one that is gone
-                _exactly(peer, len(_READY))
+        with self._neighbour():
+            self._announce(peer, array.nbytes)
             peer.sendall(_bytes_of(array))
-        except OSError as error:
-            raise PeerLost(f"rank {self.rank}: a neighbour in the tree is gone: {error}") from error
-        self.bytes_sent += _HEADER.size + array.nbytes
+
+    def send_rows(self, peer: socket.socket, array: np.ndarray, rows: np.ndarray) -> None:
+        """Some rows of an array, to a neighbour that receives as many."""
+        with self._neighbour():
+            self._announce(peer, len(rows) * _bytes_of_row(array))
+            for piece in _pieces(array, len(rows)):
+                peer.sendall(_bytes_of(array[rows[piece]]))
 
     def receive(self, peer: socket.socket, into: np.ndarray) -> None:
         """What a neighbour sends, into a contiguous array."""
-        try:
-            (size,) = _HEADER.unpack(_exactly(peer, _HEADER.size))
-            if size != into.nbytes:
-                raise RuntimeError(
-                    f"rank {self.rank}: {size} bytes came where {into.nbytes} should: ranks are not in step"
-                )
-            if size > _UNASKED:
-                peer.sendall(_READY)
+        with self._neighbour():
+            self._expect(peer, into.nbytes)
             _fill(_bytes_of(into), peer)
+
+    def receive_rows(self, peer: socket.socket, like: np.ndarray, count: int) -> Iterator[tuple[slice, np.ndarray]]:
+        """Rows such as those of an array, piece by piece: which of them, and what they are until the next piece comes.
+        A piece stays in a processor's cache; an array for all of them would be new memory every time."""
+        with self._neighbour():
+            self._expect(peer, count * _bytes_of_row(like))
+        pieces = _pieces(like, count)
+        buffer = np.empty_like(like, shape=(pieces[0].stop if pieces else 0, *like.shape[1:]))
+        for piece in pieces:
+            part = buffer[: piece.stop - piece.start]
+            with self._neighbour():
+                _fill(_bytes_of(part), peer)
+            yield piece, part
+
+    def _announce(self, peer: socket.socket, size: int) -> None:
+        peer.sendall(_HEADER.pack(size))
+        if size > _UNASKED:  # else a rank that computes for long could not be told from one that is gone
+            _exactly(peer, len(_READY))
+        self.bytes_sent += _HEADER.size + size
+
+    def _expect(self, peer: socket.socket, size: int) -> None:
+        (announced,) = _HEADER.unpack(_exactly(peer, _HEADER.size))
+        if announced != size:
+            raise RuntimeError(f"rank {self.rank}: {announced} bytes came where {size} should: ranks are not in step")
+        if size > _UNASKED:
+            peer.sendall(_READY)
+
+    @contextmanager
+    def _neighbour(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise PeerLost(f"rank {self.rank}: a neighbour in the tree is gone: {error}") from error
 
@@ -263,6 +294,16 @@ def _patient_but_watchful(peer: socket.socket) -> None:
 
 def _left(deadline: float) -> float:
     return max(deadline - time.monotonic(), 1e-3)
+
+
+def _bytes_of_row(array: np.ndarray) -> int:
+    return array.itemsize * prod(array.shape[1:])
+
+
+def _pieces(like: np.ndarray, count: int) -> list[slice]:
+    """Rows in pieces, of the same size but the last."""
+    step = max(1, _PIECE // max(_bytes_of_row(like), 1))
+    return [slice(begin, min(begin + step, count)) for begin in range(0, count, step)]
 
 
 def _bytes_of(array: np.ndarray) -> memoryview:

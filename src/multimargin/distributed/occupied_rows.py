@@ -8,6 +8,8 @@ of whole arrays.
 
 from __future__ import annotations
 
+import socket
+
 import numpy as np
 
 from multimargin.distributed.collective import Tree
@@ -46,20 +48,30 @@ class OccupiedRows:
         """As that of the tree, of an array with one of these rows a row."""
         tree = self._tree
         for child, rows in zip(tree.children, self._of_children, strict=True):
-            theirs = np.empty_like(array, shape=(_count(rows, len(array)), *array.shape[1:]))
-            tree.receive(child, theirs)
-            array[rows] += theirs
+            for piece, theirs in tree.receive_rows(child, array, _count(rows, len(array))):
+                array[_part(rows, piece)] += theirs
         if tree.parent is not None:
-            tree.send(tree.parent, array[self._below])
-        total = tree.broadcast(array[self._anywhere])
-        if isinstance(self._anywhere, np.ndarray):
-            array[self._anywhere] = total
+            self._send(tree.parent, array, self._below)
+            for piece, total in tree.receive_rows(tree.parent, array, self.count):
+                array[_part(self._anywhere, piece)] = total
+        for child in tree.children:
+            self._send(child, array, self._anywhere)
         return array
+
+    def _send(self, peer: socket.socket, array: np.ndarray, rows: _Rows) -> None:
+        if isinstance(rows, slice):
+            self._tree.send(peer, array)
+        else:
+            self._tree.send_rows(peer, array, rows)
 
 
 def _rows(bits: np.ndarray, count: int) -> _Rows:
     rows = np.flatnonzero(np.unpackbits(bits, count=count))
     return rows if len(rows) <= WORTH * count else slice(None)
+
+
+def _part(rows: _Rows, piece: slice) -> _Rows:
+    return piece if isinstance(rows, slice) else rows[piece]
 
 
 def _count(rows: _Rows, all_rows: int) -> int:
