@@ -29,9 +29,12 @@ public:
     return (1 - q) / (1 + q);
   }
 
+  // Else the estimates are far off, or there are none.
+  static bool says_something(double primal, double dual) { return primal > dual && primal > 0; }
+
   // After a full pass: the kappa of the next stage.
   double steer(double kappa, const Objectives &seen) {
-    if (!(seen.primal > seen.dual && seen.primal > 0)) return kappa; // an estimate that is far off
+    if (!says_something(seen.primal, seen.dual)) return kappa;
     const double gap = std::min((seen.primal - seen.dual) / seen.primal, 1.0);
     watch_for_stall(gap);
     if (++stages_ <= kFirstStages) return kappa;

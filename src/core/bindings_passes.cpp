@@ -29,7 +29,9 @@ void define_passes(nb::module_ &m) {
       .def_ro("updates", &mm::PassRecord::updates)
       .def_ro("primal", &mm::PassRecord::primal, "An estimate, from full passes: scores are seen before their steps.")
       .def_ro("dual", &mm::PassRecord::dual)
-      .def_ro("worst_gap", &mm::PassRecord::worst_gap);
+      .def_ro("worst_gap", &mm::PassRecord::worst_gap)
+      .def_ro("w_norm", &mm::PassRecord::w_norm, "||W||^2 at the end of a full pass.")
+      .def_ro("v_norm", &mm::PassRecord::v_norm, "||V||^2.");
 
   nb::class_<PyBlock>(m, "Block", "Examples with their duals and their place in the schedule of passes.")
       .def(

@@ -165,10 +165,13 @@ void define_weights(nb::module_ &m) {
             const double kappa = weights.kappa();
             if (!(kappa > 0)) throw nb::value_error("only accelerated weights have stages");
             nb::gil_scoped_release release;
-            std::vector<double> w(static_cast<std::size_t>(weights.stride())), v(w.size());
-            const double distance = weights.squared_norms(w.data(), v.data());
-            const double squared_norm = std::accumulate(w.begin(), w.end(), 0.0);
-            const double next = self.steer(kappa, {primal, dual, 0.5 * squared_norm, distance});
+            double next = kappa;
+            if (mm::Acceleration::says_something(primal, dual)) {
+              std::vector<double> w(static_cast<std::size_t>(weights.stride())), v(w.size());
+              const double distance = weights.squared_norms(w.data(), v.data());
+              const double squared_norm = std::accumulate(w.begin(), w.end(), 0.0);
+              next = self.steer(kappa, {primal, dual, 0.5 * squared_norm, distance});
+            }
             weights.extrapolate(mm::Acceleration::momentum(kappa), next);
           },
           "weights"_a, "primal"_a, "dual"_a, "Move Z, and kappa by what full passes saw of the objectives.")

@@ -44,7 +44,7 @@ BestScale best_of(const Scales &scales, double squared_norm, const double *loss,
 } // namespace
 
 PassRecord Passes::end_pass(Weights &weights) {
-  PassRecord record{full_, 0, 0, 0, NAN, NAN, NAN};
+  PassRecord record{full_, 0, 0, 0, NAN, NAN, NAN, NAN, NAN};
   const Index lanes = weights.lanes();
   std::vector<double> loss(static_cast<std::size_t>(loss_size(lanes))), dual(static_cast<std::size_t>(lanes));
   for (const Block *block : blocks_) {
@@ -58,10 +58,11 @@ PassRecord Passes::end_pass(Weights &weights) {
   if (!full_) return record;
   std::vector<double> w(static_cast<std::size_t>(weights.stride())), v(w.size());
   const double distance = weights.squared_norms(w.data(), v.data());
-  const double squared_norm = std::accumulate(w.begin(), w.end(), 0.0);
+  record.w_norm = std::accumulate(w.begin(), w.end(), 0.0);
+  record.v_norm = std::accumulate(v.begin(), v.end(), 0.0);
   if (!blocks_[0]->problem().separable()) { // one part
-    w[0] = squared_norm;
-    v[0] = std::accumulate(v.begin(), v.end(), 0.0);
+    w[0] = record.w_norm;
+    v[0] = record.v_norm;
   }
   const Scales scales(scale_step(weights));
   double primal = 0, f = 0;
@@ -85,7 +86,7 @@ PassRecord Passes::end_pass(Weights &weights) {
   record.dual = -f;
   record.worst_gap = std::isfinite(primal + f) ? std::max(record.worst_gap, relative(primal, f)) : NAN;
   const double kappa = weights.kappa();
-  if (kappa > 0) next_kappa_ = acceleration_.steer(kappa, {primal, -f, 0.5 * squared_norm, distance});
+  if (kappa > 0) next_kappa_ = acceleration_.steer(kappa, {primal, -f, 0.5 * record.w_norm, distance});
   return record;
 }
 

@@ -17,6 +17,7 @@ struct PassRecord {
   Index updates;
   double primal, dual;  // full passes: estimates from the scores seen on the way; primal at the best scale, dual is -f
   double worst_gap;     // of the sum and of every separable part, relative; an estimate too
+  double w_norm, v_norm; // full passes: ||W||^2 and ||V||^2 at the end
 };
 
 struct RunOptions {

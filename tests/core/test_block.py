@@ -186,6 +186,8 @@ def test_a_small_estimate_of_the_gap_stops(policy, pooled, squared):
     assert stopped == "certify"
     assert records[-1].worst_gap <= 1e-4 < min(r.worst_gap for r in records[:-1] if r.worst_gap > 0)
     assert records[-1].dual == pytest.approx(dual_objective(problem, duals_of(block, problem.lanes)), rel=1e-9)
+    w, v = weights.squared_norms()
+    assert (records[-1].w_norm, records[-1].v_norm) == (pytest.approx(w.sum()), pytest.approx(v.sum()))
 
 
 @pytest.mark.parametrize("policy", ["crammer_singer", "weston_watkins"])
@@ -520,6 +522,9 @@ def test_kappa_is_steered_to_where_passes_converge(first):
     options = dict(shrinking=True, permute=True, rest_share=1.0, shrunk_effort=0.5)
     stopped, records = run(block, weights, max_epochs=600.0, certify_below=1e-3, **options)
     assert stopped == "certify" and records[-1].worst_gap <= 1e-3
+    w, v = weights.squared_norms()
+    assert (records[-1].w_norm, records[-1].v_norm) == (pytest.approx(w.sum()), pytest.approx(v.sum()))
+    assert all(np.isnan(record.v_norm) != record.full for record in records)
     assert 0.3 < weights.kappa < 300
 
 

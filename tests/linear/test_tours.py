@@ -62,7 +62,7 @@ def tours():
 
 
 def a_pass(visited, violation, primal=0.0, dual=0.0):
-    return SimpleNamespace(visited=visited, violation=violation, primal=primal, dual=dual)
+    return SimpleNamespace(visited=visited, violation=violation, primal=primal, dual=dual, w_norm=6.0, v_norm=2.0)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_a_tour_counts_its_passes(tours):
     weights = FakeWeights()
     tours._begin(weights)
     assert tours._on_tour and tours._full and tours.blocks.tours == 1
-    tours._count(weights, a_pass(10, 0.25, primal=5.0, dual=1.0))
-    tours._count(weights, a_pass(30, 0.125, primal=8.0, dual=0.5))
+    tours._count(a_pass(10, 0.25, primal=5.0, dual=1.0))
+    tours._count(a_pass(30, 0.125, primal=8.0, dual=0.5))
     assert (tours._visited, tours._violation) == (40, 0.25)
     assert tours._loss == (5.0 - 3.0) + (8.0 - 3.0)
     assert tours._dual == -(1.0 + 1.0) - (0.5 + 1.0)
@@ -116,7 +116,7 @@ def test_a_shrunk_tour_knows_no_objectives(tours):
     tours._next_full = False
     tours._begin(weights)
     assert tours._full is False
-    tours._count(weights, a_pass(10, 0.5, primal=5.0, dual=1.0))
+    tours._count(a_pass(10, 0.5, primal=5.0, dual=1.0))
     assert tours._loss == tours._dual == 0.0
     tour = tours._end(weights)
     assert tour[:2] == (0.5, 10) and np.isnan(tour.worst_gap) and not tours._stages.seen

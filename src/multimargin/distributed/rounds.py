@@ -137,7 +137,6 @@ class Rounds:
             self._before = np.empty_like(array)
         before = self._before
         before[:] = array
-        w_before = float(weights.squared_norms()[0].sum())
         began = perf_counter()
         told = self._pass(weights, tolerance, permute, rest_share if shrinking else 0.0)
         self.seconds_of_passes += perf_counter() - began
@@ -152,8 +151,8 @@ class Rounds:
         of_all = self.examples.of_all(told)
         violation, (visited, loss, dual) = float(of_all[:, 0].max()), of_all[:, 1:].sum(axis=0).tolist()
         constant = self.examples.constant
-        primal = 0.5 * w_before + loss + constant
-        lower = -(0.5 * float(weights.squared_norms()[1].sum()) + dual) + constant
+        w, v = weights.squared_norms()
+        primal, lower = 0.5 * float(w.sum()) + loss + constant, -(0.5 * float(v.sum()) + dual) + constant
         gap = (primal - lower) / max(abs(primal), 1e-300)
         if self._stages.stalled:
             primal, lower, gap = self._evaluated(weights)
@@ -220,8 +219,7 @@ class Rounds:
             violation, visited = max(violation, record.violation), visited + record.visited
             if record.violation < tolerance:  # as little is left; and whoever judges counts visits of single passes
                 break
-        w, v = weights.squared_norms()
-        loss, dual = record.primal - 0.5 * float(w.sum()), -record.dual - 0.5 * float(v.sum())
+        loss, dual = record.primal - 0.5 * record.w_norm, -record.dual - 0.5 * record.v_norm
         return _Told(violation, visited, loss, dual)
 
     def _judge(self, done: Round, tolerance: float, certify_below: float) -> str:

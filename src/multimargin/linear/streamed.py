@@ -231,7 +231,7 @@ class Tours:
                 if not passes:
                     return "budget", []
             for record in passes:  # one: a second would fit W to the block
-                self._count(weights, record)
+                self._count(record)
                 budget -= loaded.block.cost_of_pass * record.visited / n
             self._turned(weights)
             self.blocks.put_back()
@@ -251,13 +251,12 @@ class Tours:
         self._violation, self._visited = 0.0, 0
         self._loss = self._dual = 0.0
 
-    def _count(self, weights: _core.Weights, record: _core.PassRecord) -> None:
+    def _count(self, record: _core.PassRecord) -> None:
         self._visited += record.visited
         self._violation = max(self._violation, record.violation)
         if self._full:  # objectives of the block alone
-            w, v = weights.squared_norms()
-            self._loss += record.primal - 0.5 * float(w.sum())
-            self._dual += -record.dual - 0.5 * float(v.sum())
+            self._loss += record.primal - 0.5 * record.w_norm
+            self._dual += -record.dual - 0.5 * record.v_norm
 
     def _end(self, weights: _core.Weights) -> Tour:
         self._on_tour = False
