@@ -17,22 +17,11 @@ from multimargin.commands.past_memory import is_past_memory, memory_mb, note_in_
 from multimargin.commands.predict import _answer, _Told
 from multimargin.commands.reused_folder import _empty, _is_own, reused_folder
 from multimargin.commands.stored_rows import datasets_of, is_store
-from multimargin.commands.terminal import Terminal
 from multimargin.commands.train import _needs_no_scikit_learn
 from multimargin.data import folder_lock
 from multimargin.data.blocks import write_blocks
 from multimargin.data.tables import TableError, Wanted
-
-
-class Notes(Terminal):
-    """A terminal that keeps what it was told."""
-
-    def __init__(self):
-        super().__init__(quiet=True)
-        self.notes = []
-
-    def note(self, text):
-        self.notes.append(text)
+from tests.commands.notes import Notes
 
 
 def train_args(*words):

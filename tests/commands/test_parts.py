@@ -33,19 +33,9 @@ from multimargin.commands.predict import _label
 from multimargin.commands.terminal import Terminal
 from multimargin.commands.train import as_options
 from multimargin.data.tables import Columns
+from tests.commands.notes import Notes
 
 X, Y = load_iris(return_X_y=True)
-
-
-class Notes(Terminal):
-    """A terminal that keeps what it was told."""
-
-    def __init__(self):
-        super().__init__(quiet=True)
-        self.notes = []
-
-    def note(self, text):
-        self.notes.append(text)
 
 
 # Grids

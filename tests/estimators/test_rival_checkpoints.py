@@ -11,6 +11,7 @@ from multimargin import LinearSVM
 from multimargin.data.container import read_container, write_container
 from multimargin.linear.checkpoint import CHECKPOINT, Checkpoint, CheckpointError
 from multimargin.linear.solvers import SOLVERS
+from tests.forging import at
 
 TOL = {"pegasos": 0.3, "exponentiated_gradient": 0.1, "cutting_plane": 1e-3, "tron": 1e-6, "primal_cd": 1e-4}
 CASES = [
@@ -123,15 +124,6 @@ def within_a_master(arrays):
 
 def within_a_pass(arrays):
     return arrays[f"{FIRST}algorithm.cursor"][0] > 0
-
-
-def at(place, value):
-    def forged(values):
-        values = values.copy()
-        values[place] = value
-        return values
-
-    return forged
 
 
 FORGED = [

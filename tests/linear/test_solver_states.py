@@ -12,6 +12,7 @@ from multimargin.linear.interrupts import Interrupt, deferred_interrupt, interru
 from multimargin.linear.machine import Machine, Settings
 from multimargin.linear.solvers import SOLVERS
 from multimargin.problems.formulations import Formulation
+from tests.forging import at
 
 X, Y = make_blobs(24, 3, centers=3, cluster_std=3.0, random_state=0)
 CAP = np.linspace(0.1, 0.3, 24)
@@ -93,15 +94,6 @@ def state_within(solver, policy, holds, **options):
         if holds(state):
             return state
     raise AssertionError("there was no such state")
-
-
-def at(place, value):
-    def changed(values):
-        values = values.copy()
-        values[place] = value
-        return values
-
-    return changed
 
 
 WITHIN_A_PASS = [

@@ -10,6 +10,7 @@ from multimargin import LinearSVM
 from multimargin.data.container import read_container, write_container
 from multimargin.linear import state as states
 from multimargin.linear.checkpoint import CHECKPOINT, CheckpointError
+from tests.forging import at
 from tests.stops import InterruptAt
 
 
@@ -102,15 +103,6 @@ def stopped(folder, at, **options):
             patch.setattr(f"multimargin.linear.{module}.BUDGET", 3e3)
         make(checkpoint=folder / "state", callbacks=[InterruptAt(at)]).fit(X, Y)
     return (*read_container(folder / "state", CHECKPOINT), make)
-
-
-def at(place, value):
-    def forged(values):
-        values = values.copy()
-        values[place] = value
-        return values
-
-    return forged
 
 
 def refusal(made, folder, changes):
