@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from multimargin import LinearSVM
-from multimargin.data.atomic import checked_target, naming, sync_folder, write_atomically
+from multimargin.data.atomic import checked_target, naming, remove_leftovers, sync_folder, write_atomically
+from multimargin.linear.checkpoint import StateFile
 from multimargin.models import load, save
 from tests.models.examples import X, Y
 
@@ -224,3 +225,37 @@ def test_names_that_no_file_can_have(tmp_path):
     (tmp_path / "three").symlink_to(tmp_path / "file")
     assert checked_target(tmp_path / "three") == tmp_path.resolve() / "file"
     assert checked_target(str(tmp_path / "file")) == tmp_path / "file"
+
+
+def test_leftovers_of_one_file(tmp_path):
+    """A write that was killed leaves a part behind; those of other files are none of ours."""
+
+    def killed():
+        yield b"half"
+        left.extend((path.name, path.read_bytes()) for path in tmp_path.iterdir())
+        raise KeyboardInterrupt
+
+    left = []
+    for name in ("state", "other"):
+        with pytest.raises(KeyboardInterrupt):
+            write_atomically(tmp_path / name, killed())
+    for name, content in left:  # as if nobody had been there to remove it
+        (tmp_path / name).write_bytes(content)
+    (own, _), (others, _) = left
+    remove_leftovers(tmp_path / "state")
+    assert own != others and [path.name for path in tmp_path.iterdir()] == [others]
+
+
+def test_a_checkpoint_begins_without_leftovers(tmp_path):
+    written = []
+
+    def parts():
+        written.extend(tmp_path.iterdir())
+        yield b"x"
+
+    write_atomically(tmp_path / "state", parts())
+    (tmp_path / "state").unlink()
+    (part,) = written
+    part.write_bytes(b"half")
+    StateFile(tmp_path / "state", 0.0, {})
+    assert not part.exists()

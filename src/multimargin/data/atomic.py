@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import secrets
 import stat
@@ -86,8 +87,7 @@ def failed_write(error: OSError, target: Path) -> OSError:
 
 
 def _replace(target: Path, parts: Iterable[bytes | memoryview], sync: bool) -> None:
-    # A name of its own, as that of the target may already be as long as names can be.
-    temporary = target.parent / f".{secrets.token_hex(8)}.part"
+    temporary = target.parent / f"{_beginning(target)}{secrets.token_hex(8)}.part"
     # What replaces a file that only its owner reads is never, not even for a moment, readable by others.
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -105,6 +105,18 @@ def _replace(target: Path, parts: Iterable[bytes | memoryview], sync: bool) -> N
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def remove_leftovers(target: Path) -> None:
+    """What is left of writes that were killed. Only for files that nobody else writes."""
+    for left in target.parent.glob(f"{_beginning(target)}*.part"):
+        with contextlib.suppress(OSError):
+            left.unlink()
+
+
+def _beginning(target: Path) -> str:
+    """Of the name that a file has while it is written; that of the target may already be as long as names can be."""
+    return f".{hashlib.blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}"
 
 
 def sync_folder(folder: Path) -> None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from multimargin import __version__
-from multimargin.data.atomic import checked_target
+from multimargin.data.atomic import checked_target, remove_leftovers
 from multimargin.data.container import Kind, read_container, write_container
 from multimargin.linear.state import State, Stateful, number, part, prefixed
 
@@ -74,6 +74,7 @@ class StateFile:
         self.state: State | None = None
         self.beside = FilesBeside()
         self.written = time.monotonic()
+        remove_leftovers(self.path)
         self.goes_on = self.path.exists()
         if self.goes_on:
             self.state = self._read()
