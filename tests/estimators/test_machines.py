@@ -282,14 +282,16 @@ def test_why_it_did_not_converge(stopped_by, words):
     model.dual_gap_ = model.worst_gap_ = 0.5
     outcome = SimpleNamespace(converged=False, stopped_by=stopped_by, remark="")
     said = model._why_not_converged(outcome)
-    assert said.startswith(words) and said.endswith(": the relative duality gap is 0.5, the target 0.01")
+    assert said.startswith(words) and said.endswith(
+        ": the relative duality gap is 0.5 of the objective, the target 0.01"
+    )
     model.worst_gap_, outcome.remark = 0.75, "so be it"
     assert model._why_not_converged(outcome).endswith(
-        ": the relative duality gap is 0.5, of the worst machine 0.75, the target 0.01; so be it"
+        ": the relative duality gap is 0.5 of the objective, that of the worst machine 0.75, the target 0.01; so be it"
     )
     model.stopping = "violation"
     said = model._why_not_converged(outcome)
-    assert "the relative duality gap is 0.5 and the violation is still above 0.01" in said
+    assert "the relative duality gap is 0.5 of the objective and the violation is still above 0.01" in said
     assert model._why_not_converged(SimpleNamespace(converged=True, remark="")) == ""
     proves = model._why_not_converged(SimpleNamespace(converged=True, remark="indefinite"))
     assert proves == "LinearSVM converged, but its gap proves nothing: indefinite"

@@ -115,7 +115,8 @@ def test_digests_are_of_values_and_shapes():
 
 def test_words_of_parameters():
     words = [identity._word(value) for value in (1, np.float32(0.5), True, np.bool_(False), None, "a", {2: 1, 1: "b"})]
-    assert words == ["1.0", "0.5", "True", "False", "None", "'a'", "{1.0: 'b', 2.0: 1.0}"]
+    assert words == ["1", "0.5", "True", "False", "None", "'a'", "{1: 'b', 2: 1}"]
+    assert [identity._word(value) for value in (1.0, 1e300, -np.inf, 2.0**60)] == ["1", "1e+300", "-inf", repr(2.0**60)]
     assert identity._word(np.log1p) == "log1p" and identity._word(LinearSVM) == "LinearSVM"
     states = (None, 3, np.int64(4), np.random.RandomState(0))
     assert [identity._word_of_state(state) for state in states] == ["None", "3", "4", "RandomState"]

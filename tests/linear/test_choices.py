@@ -8,7 +8,7 @@ import pytest
 from multimargin.data.container import read_container, write_container
 from multimargin.data.csr import Csr
 from multimargin.linear import many_classes, stages, training
-from multimargin.linear.checkpoint import CHECKPOINT, Checkpoint, CheckpointError, StateFile, _difference
+from multimargin.linear.checkpoint import CHECKPOINT, Checkpoint, CheckpointError, StateFile, _differences
 from multimargin.linear.many_classes import intercept_apart, is_sparse, weights_are_sparse, without_weights
 from multimargin.linear.scoring import finite
 from multimargin.linear.stages import Stages
@@ -236,8 +236,8 @@ def test_a_state_is_written_when_it_is_due(tmp_path, monkeypatch):
         ({"format_version": 2}, "wrote it, and this is multimargin"),
         ({"version": "0.0"}, r"multimargin 0\.0 wrote it"),
         ({"identity": ["a"]}, "it does not say what it is of; delete it"),
-        ({"identity": {"a": "1"}}, "another training: b was None and is 2; go on with what it was, or delete it"),
-        ({"identity": {"a": "1", "b": "2", "c": "3"}}, "another training: c was 3 and is None"),
+        ({"identity": {"a": "1"}}, "another training: b was not there and is 2; go on with what it was, or delete it"),
+        ({"identity": {"a": "1", "b": "2", "c": "3"}}, "another training: c was 3 and is not there"),
         ({"identity": {"a": "1", "b": "2#x"}}, "b has other values"),
     ],
 )
@@ -251,9 +251,12 @@ def test_states_of_something_else(tmp_path, change, words):
 
 
 def test_differences_in_words():
-    assert _difference("X", "3 x 4#abc", "3 x 4#def") == "X has other values"
-    assert _difference("X", "3 x 4#abc", "3 x 5#abc") == "X was 3 x 4 and is 3 x 5"
-    assert _difference("C", None, "2") == "C was None and is 2"
+    assert _differences({"X": "3 x 4#abc", "C": "2"}, {"X": "3 x 4#def", "C": "2"}) == ["X has other values"]
+    assert _differences({"X": "3 x 4#abc"}, {"X": "3 x 5#abc"}) == ["X was 3 x 4 and is 3 x 5"]
+    # What only one of them has is told where nothing else differs.
+    was, now = {"X": "a", "y": "b"}, {"X": "a", "C": "2"}
+    assert _differences(was, now) == ["C was not there and is 2", "y was b and is not there"]
+    assert _differences(was, now | {"X": "c"}) == ["X was a and is c"]
 
 
 @pytest.mark.parametrize("error", [KeyError, IndexError, TypeError, ValueError, OverflowError])
