@@ -127,7 +127,9 @@ def main() -> None:
             result = None
             while kills < wanted or result is None:
                 resumes += kept()
-                result, _ = run(kind, path, rng.uniform(0, 0.3 * took) if kills < wanted else None)
+                # Early, for many kills of one training; or at any moment, as short ones have no state early.
+                share = rng.choice((0.3, 0.9))
+                result, _ = run(kind, path, rng.uniform(0, share * took) if kills < wanted else None)
                 kills += result is None
                 if result is not None:
                     trainings += 1
