@@ -237,10 +237,12 @@ def n_rows(folder):
 
 
 def test_another_range_goes_on_with_the_paths_that_it_shares(run, folder, stopped):
-    stopped(run, 2, *KEPT)
+    _, walked = stopped(run, 2, *KEPT)
     wider = [word if word != "0.04" else "0.16" for word in KEPT]
-    done, _ = stopped(run, -1, *wider, "--json")
+    done, walked_then = stopped(run, -1, *wider, "--json")
     assert done.code == 0
+    assert {2.0**path.gamma for path in walked} <= {point["gamma"] for point in done.json["points"]}
+    assert not set(walked) & set(walked_then)
     without = [word for word in wider if word not in ("--checkpoint", "state", "--checkpoint-every", "0")]
     assert told(done.json) == told(run(*without, "--json").json)
 
