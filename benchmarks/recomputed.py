@@ -161,20 +161,13 @@ def kernel_objectives(model: Any, K: np.ndarray, y: np.ndarray, cap: np.ndarray,
     """Of a KernelSVM whose training rows have the kernel values K (of any kind of numbers) with each other."""
     if model.fit_intercept and model.formulation in JOINT:
         K = K + numbers(float(model.intercept_scaling) ** 2)[()]
-    return objectives_of_machines(model, lambda part: K, y, cap, numbers)
-
-
-def objectives_of_machines(
-    model: Any, values: Callable[[Part], np.ndarray], y: np.ndarray, cap: np.ndarray, numbers: Callable
-) -> Objectives:
-    """The same where every part has kernel values of its own, with what a regularised intercept adds to them."""
     a, cap, bias = numbers(model.dual_coef_.toarray()), numbers(cap), numbers(model.intercept_)
     if model.fit_intercept and model.formulation in JOINT:
         bias = 0 * bias  # it is in the scores
     primal, dual, apart = [], [], 0.0
     for part in parts(model.formulation, y, cap):
         own, scale = a[part.rows, part.columns], numbers(float(part.scale))[()]
-        scores = values(part)[np.ix_(part.rows, part.rows)] @ own
+        scores = K[np.ix_(part.rows, part.rows)] @ own
         norm = (own * scores).sum()
         with_bias = scores + bias[part.columns]
         primal.append(scale * (norm / 2 + (part.cap * loss(part.policy, False, with_bias, part.label)).sum()))

@@ -49,14 +49,15 @@ static double best_bias(const std::vector<double> &cap, const BinaryBounds &boun
 BinaryCertificate binary_certificate(const std::vector<double> &cap, const BinaryBounds &bounds,
                                      const std::vector<double> &a, const std::vector<double> &scores, bool free_bias,
                                      std::vector<double> &v) {
-  BinaryCertificate out{{}, binary_levels(bounds, a, scores, free_bias, v), 0};
+  BinaryCertificate out{{}, binary_levels(bounds, a, scores, free_bias, v)};
   const auto [top, low] = out.levels;
-  if (free_bias) out.bias = best_bias(cap, bounds, v);
+  if (free_bias) out.round.bias = best_bias(cap, bounds, v);
+  const double bias = out.round.bias;
   double quadratic = 0, linear = 0, loss = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     quadratic += a[i] * scores[i];
     linear += std::abs(a[i]);
-    loss += cap[i] * std::max(0.0, bounds.upper[i] > 0 ? v[i] - out.bias : out.bias - v[i]);
+    loss += cap[i] * std::max(0.0, bounds.upper[i] > 0 ? v[i] - bias : bias - v[i]);
   }
   out.round.complete = true;
   out.round.violation = std::max(free_bias ? top - low : std::max(top, -low), 0.0);

@@ -26,7 +26,6 @@ BinaryLevels binary_levels(const BinaryBounds &, const std::vector<double> &a, c
 struct BinaryCertificate {
   Round round; // complete
   BinaryLevels levels;
-  double bias; // the one with the smallest primal value at these scores; 0 where there is none
 };
 
 BinaryCertificate binary_certificate(const std::vector<double> &cap, const BinaryBounds &, const std::vector<double> &a,

@@ -62,8 +62,7 @@ PyMachine decomposition_machine(nb::object store, const std::string &formulation
 PyMachine plain_smo_machine(nb::object store, const std::vector<Index> &groups, In<std::int32_t> sign, In<double> cap,
                             bool free_bias, bool shrinking, double tol) {
   if (!(tol >= 0)) throw nb::value_error("tol must not be negative");
-  for (std::size_t i = 0; i < sign.shape(0); ++i)
-    if (sign.data()[i] != 1 && sign.data()[i] != -1) throw nb::value_error("signs must be 1 or -1");
+  check_signs(sign);
   return std::visit(
       [&]<class T>(const Store<T> &s) -> PyMachine {
         mm::StoreView<T> view = view_of(s, groups);

@@ -87,14 +87,18 @@ PyStore sparse_store(nb::object rows, bool single_precision, const std::string &
   return store_of<double>(mm::sparse_source<double>(r, function), group_begin, budget, {rows});
 }
 
-PyMachine block_machine(nb::object store, const std::vector<Index> &groups, const std::string &formulation, Index lanes,
-                        In<std::int32_t> label, In<double> cap, Index working_set, bool shrinking, std::uint64_t seed) {
-  const mm::Formulation f = formulation_of(formulation);
+void check_lanes(mm::Formulation f, Index lanes, const In<std::int32_t> &label) {
   if (lanes < 1) throw nb::value_error("a machine needs at least one lane");
   if (lanes < 2 && f != mm::Formulation::one_vs_rest) throw nb::value_error("this formulation needs at least two lanes");
   for (std::size_t i = 0; i < label.shape(0); ++i)
     if (label.data()[i] >= lanes || label.data()[i] < (f == mm::Formulation::one_vs_rest ? -1 : 0))
       throw nb::value_error("a label is not a lane");
+}
+
+PyMachine block_machine(nb::object store, const std::vector<Index> &groups, const std::string &formulation, Index lanes,
+                        In<std::int32_t> label, In<double> cap, Index working_set, bool shrinking, std::uint64_t seed) {
+  const mm::Formulation f = formulation_of(formulation);
+  check_lanes(f, lanes, label);
   return std::visit(
       [&]<class T>(const Store<T> &s) -> PyMachine {
         mm::StoreView<T> view = view_of(s, groups);
@@ -107,8 +111,7 @@ PyMachine block_machine(nb::object store, const std::vector<Index> &groups, cons
 
 PyMachine smo_machine(nb::object store, const std::vector<Index> &groups, In<std::int32_t> sign, In<double> cap,
                       Index working_set) {
-  for (std::size_t i = 0; i < sign.shape(0); ++i)
-    if (sign.data()[i] != 1 && sign.data()[i] != -1) throw nb::value_error("signs must be 1 or -1");
+  check_signs(sign);
   return std::visit(
       [&]<class T>(const Store<T> &s) -> PyMachine {
         mm::StoreView<T> view = view_of(s, groups);
@@ -123,14 +126,9 @@ struct PyPairs {
   std::variant<std::unique_ptr<mm::PairBatch<float>>, std::unique_ptr<mm::PairBatch<double>>> batch;
 };
 
-void check_rows(const std::vector<Index> &rows, Index n) {
-  for (const Index i : rows)
-    if (i < 0 || i >= n) throw nb::value_error("no such row of the store");
-}
-
 PyPairs pair_batch(nb::object store, nb::ndarray<const std::int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> pairs,
                    In<double> cap, Index working_set, In<std::int64_t> start_pair, In<std::int64_t> start_row,
-                   In<double> start_value, In<std::int64_t> sample) {
+                   In<double> start_value) {
   const PyStore &py = nb::cast<const PyStore &>(store);
   if (pairs.shape(1) != 2) throw nb::value_error("pairs must have two columns");
   std::vector<std::pair<Index, Index>> groups;
@@ -145,8 +143,6 @@ PyPairs pair_batch(nb::object store, nb::ndarray<const std::int64_t, nb::ndim<2>
   if (start_pair.shape(0) != start_row.shape(0) || start_pair.shape(0) != start_value.shape(0))
     throw nb::value_error("duals to start from need a pair, a row and a value each");
   mm::PairEntries start{copied(start_pair), copied(start_row), copied(start_value)};
-  std::vector<Index> rows = copied(sample);
-  check_rows(rows, py.n());
   for (std::size_t t = 0; t < start.pair.size(); ++t) {
     const Index p = start.pair[t], i = start.row[t];
     if (p < 0 || p >= static_cast<Index>(groups.size()) || (t > 0 && p < start.pair[t - 1]))
@@ -158,7 +154,7 @@ PyPairs pair_batch(nb::object store, nb::ndarray<const std::int64_t, nb::ndim<2>
   return std::visit(
       [&]<class T>(const Store<T> &s) -> PyPairs {
         return {store, std::make_unique<mm::PairBatch<T>>(s, std::move(groups), copied(cap), working_set,
-                                                          std::move(start), std::move(rows))};
+                                                          std::move(start))};
       },
       py.store);
 }
@@ -167,6 +163,57 @@ nb::tuple entries_of(const mm::PairEntries &entries) {
   return nb::make_tuple(owned_array(std::vector<std::int64_t>(entries.pair)),
                         owned_array(std::vector<std::int64_t>(entries.row)),
                         owned_array(std::vector<double>(entries.value)));
+}
+
+// Certificates of scores that come from elsewhere.
+using Table = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>; // examples x lanes
+
+void check_scored(Index n, const Table &duals, const Table &scores) {
+  if (static_cast<Index>(duals.shape(0)) != n || static_cast<Index>(scores.shape(0)) != n ||
+      duals.shape(1) != scores.shape(1))
+    throw nb::value_error("duals and scores must be examples x lanes");
+}
+
+nb::tuple lane_certificate(const std::string &formulation, In<std::int32_t> label, In<double> cap, Table duals,
+                           Table scores) {
+  const mm::Formulation f = formulation_of(formulation);
+  const Index n = static_cast<Index>(label.shape(0)), lanes = static_cast<Index>(scores.shape(1));
+  check_lanes(f, lanes, label);
+  check_examples(n, cap, label);
+  check_scored(n, duals, scores);
+  const Index stride = mm::padded(lanes, 4);
+  std::vector<double> violation(label.shape(0)), curvature(label.shape(0), 1.0); // violations do not depend on it
+  std::vector<double> alpha(static_cast<std::size_t>(n * stride)), by_lane(static_cast<std::size_t>(n * lanes));
+  std::vector<double> workspace(static_cast<std::size_t>(mm::workspace_size(lanes)));
+  for (Index i = 0; i < n; ++i) {
+    std::copy_n(duals.data() + i * lanes, lanes, alpha.data() + i * stride);
+    for (Index m = 0; m < lanes; ++m) by_lane[static_cast<std::size_t>(m * n + i)] = scores.data()[i * lanes + m];
+  }
+  const mm::KernelExamples x{n,      lanes, n, label.data(), cap.data(), curvature.data(), alpha.data(),
+                             stride, workspace.data()};
+  const mm::Round round = mm::lane_certificate(f, x, by_lane.data(), violation.data());
+  return nb::make_tuple(round, owned_array(std::move(violation)));
+}
+
+// Of many machines, whose examples stand one machine after the other.
+std::vector<mm::Round> binary_certificates(In<std::int64_t> begin, In<std::int32_t> sign, In<double> cap,
+                                           In<double> duals, In<double> scores) {
+  const Index n = static_cast<Index>(sign.shape(0));
+  check_signs(sign);
+  check_examples(n, cap, sign);
+  if (duals.shape(0) != sign.shape(0) || scores.shape(0) != sign.shape(0))
+    throw nb::value_error("duals and scores must be one for each example");
+  const std::vector<Index> groups = groups_of(begin, n);
+  std::vector<mm::Round> rounds;
+  for (std::size_t g = 1; g < groups.size(); ++g) {
+    const Index from = groups[g - 1], end = groups[g];
+    const auto own = [&](const auto *values) { return std::vector(values + from, values + end); };
+    const std::vector<double> caps = own(cap.data());
+    std::vector<double> v(caps.size());
+    rounds.push_back(mm::binary_certificate(caps, mm::BinaryBounds(own(sign.data()), caps), own(duals.data()),
+                                            own(scores.data()), true, v).round);
+  }
+  return rounds;
 }
 
 template <class T> void define_dense(nb::class_<PyStore> &store) {
@@ -249,7 +296,8 @@ void define_kernel_machines(nb::module_ &m) {
       .def_ro("visited", &mm::Round::visited)
       .def_ro("primal", &mm::Round::primal)
       .def_ro("dual", &mm::Round::dual)
-      .def_ro("worst_gap", &mm::Round::worst_gap);
+      .def_ro("worst_gap", &mm::Round::worst_gap)
+      .def_ro("bias", &mm::Round::bias);
 
   nb::class_<PyMachine> machine(m, "KernelMachine", "A machine that keeps the scores of its examples.");
   machine
@@ -268,7 +316,6 @@ void define_kernel_machines(nb::module_ &m) {
       .def("set_state", [](PyMachine &self, nb::dict state) { set_state(*self.machine, state); }, "state"_a)
       .def_prop_ro("n_examples", [](const PyMachine &self) { return self.machine->n_examples(); })
       .def_prop_ro("lanes", [](const PyMachine &self) { return self.machine->lanes(); })
-      .def_prop_ro("bias", [](const PyMachine &self) { return self.machine->bias(); })
       .def("duals",
            [](const PyMachine &self) {
              const std::size_t n = static_cast<std::size_t>(self.machine->n_examples());
@@ -308,11 +355,14 @@ void define_kernel_machines(nb::module_ &m) {
       .def_ro("worst_gap", &mm::TrainedPair::worst_gap)
       .def_ro("bias", &mm::TrainedPair::bias)
       .def_ro("visited", &mm::TrainedPair::visited)
-      .def_ro("felt", &mm::TrainedPair::felt);
+      .def_prop_ro("duals", [](const mm::TrainedPair &self) { return owned_array(std::vector(self.duals)); },
+                   nb::rv_policy::automatic)
+      .def_prop_ro("scores", [](const mm::TrainedPair &self) { return owned_array(std::vector(self.scores)); },
+                   nb::rv_policy::automatic);
 
   nb::class_<PyPairs>(m, "PairBatch", "Machines of pairs of groups, trained one after the other (pair_batch.hpp).")
       .def(nb::new_(&pair_batch), "store"_a, "pairs"_a, "cap"_a, "working_set"_a, "start_pair"_a, "start_row"_a,
-           "start_value"_a, "sample"_a)
+           "start_value"_a)
       .def_prop_ro("done",
                    [](const PyPairs &self) {
                      return std::visit([](const auto &b) { return b->done(); }, self.batch);
@@ -343,11 +393,10 @@ void define_kernel_machines(nb::module_ &m) {
            [](const PyPairs &self) {
              return std::visit([](const auto &b) { return entries_of(b->duals()); }, self.batch);
            },
-           "Pair, row of the store and value of every dual that is not zero.")
-      .def("scores",
-           [](const PyPairs &self) {
-             return std::visit([](const auto &b) { return entries_of(b->scores()); }, self.batch);
-           },
-           "Pair, index in the sample and score, of the sample's rows that a pair has.");
+           "Pair, row of the store and value of every dual that is not zero.");
+  m.def("lane_certificate", &lane_certificate, "formulation"_a, "label"_a, "cap"_a, "duals"_a, "scores"_a,
+        "What the machines without a free bias tell of examples with such scores, and the violation of every example.");
+  m.def("binary_certificates", &binary_certificates, "begin"_a, "sign"_a, "cap"_a, "duals"_a, "scores"_a,
+        "What machines with a free bias tell of examples with such scores: those of each begin where `begin` says.");
   define_decomposition(m, machine);
 }

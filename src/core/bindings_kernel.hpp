@@ -43,4 +43,9 @@ inline void check_examples(Index n, const In<double> &cap, const In<std::int32_t
     if (!(cap.data()[i] > 0) || !std::isfinite(cap.data()[i])) throw nb::value_error("caps must be positive and finite");
 }
 
+inline void check_signs(const In<std::int32_t> &sign) {
+  for (std::size_t i = 0; i < sign.shape(0); ++i)
+    if (sign.data()[i] != 1 && sign.data()[i] != -1) throw nb::value_error("signs must be 1 or -1");
+}
+
 void define_decomposition(nb::module_ &m, nb::class_<PyMachine> &machine);

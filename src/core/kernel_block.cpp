@@ -197,24 +197,10 @@ template <class T> void KernelBlock<T>::accelerated_passes(Working &w) {
 }
 
 template <class T> Round KernelBlock<T>::certified() {
-  const std::size_t room = static_cast<std::size_t>(parts_size(this->lanes_));
-  std::vector<double> loss(room), dual(room), quadratic(room);
-  Scanned scanned{violation_.data(), loss.data(), dual.data(), quadratic.data()};
   const KernelExamples x{this->n_,          this->lanes_,        this->n_,      label_.data(),
                          this->cap_.data(), this->curvature_.data(), this->alpha_.data(), this->stride_,
                          workspace_.data()};
-  kernels().scan[static_cast<int>(formulation_)](x, this->scores_.data(), 0, this->n_, scanned);
-  Round round;
-  round.complete = true;
-  for (const double v : violation_) round.violation = std::max(round.violation, v);
-  for (Index p = 0; p < n_parts(); ++p) {
-    const std::size_t at = static_cast<std::size_t>(p);
-    const double primal = 0.5 * quadratic[at] + loss[at], f = 0.5 * quadratic[at] + dual[at];
-    round.primal += primal;
-    round.dual -= f;
-    round.judge(primal + f, primal);
-  }
-  return round;
+  return lane_certificate(formulation_, x, this->scores_.data(), violation_.data());
 }
 
 template <class T> void KernelBlock<T>::state(State &state) {

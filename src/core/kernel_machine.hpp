@@ -20,6 +20,7 @@ struct Round {
   Index visited = 0;      // examples of the working set
   double primal = 0, dual = 0;
   double worst_gap = 0;   // relative, of the worst part
+  double bias = 0;        // the free one with the smallest primal value at these scores; 0 where there is none
 
   // Take the gap of a part into account. Values that are not finite prove nothing, and never will.
   void judge(double gap, double of_primal) {
@@ -42,7 +43,6 @@ public:
   virtual void set_duals(const double *) = 0;    // before the first advance
   virtual void scores(const Index *examples, Index count, double *out) const = 0; // count x lanes, without the bias
   virtual void state(State &) = 0;               // all that it goes on from, but the store's
-  virtual double bias() const { return 0; }      // the free bias, where there is one
 };
 
 // Multiply-adds of a GEMM that one call may spend on kernel values.

@@ -5,6 +5,26 @@
 
 namespace mm {
 
+// The certificate of examples at their scores (lanes x n, x.ld apart); `violation` receives one number an example.
+inline Round lane_certificate(Formulation formulation, const KernelExamples &x, const double *scores,
+                              double *violation) {
+  const std::size_t room = static_cast<std::size_t>(parts_size(x.lanes));
+  std::vector<double> loss(room), dual(room), quadratic(room);
+  Scanned scanned{violation, loss.data(), dual.data(), quadratic.data()};
+  kernels().scan[static_cast<int>(formulation)](x, scores, 0, x.n, scanned);
+  Round round;
+  round.complete = true;
+  for (Index i = 0; i < x.n; ++i) round.violation = std::max(round.violation, violation[i]);
+  const Index parts = formulation == Formulation::one_vs_rest ? x.lanes : 1;
+  for (std::size_t p = 0; p < static_cast<std::size_t>(parts); ++p) {
+    const double primal = 0.5 * quadratic[p] + loss[p], f = 0.5 * quadratic[p] + dual[p];
+    round.primal += primal;
+    round.dual -= f;
+    round.judge(primal + f, primal);
+  }
+  return round;
+}
+
 template <class T> class LaneMachine : public KernelMachine {
 public:
   Index n_examples() const final { return n_; }

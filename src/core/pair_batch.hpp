@@ -13,7 +13,7 @@ struct TrainedPair {
   bool converged;
   double violation, primal, dual, worst_gap, bias;
   Index visited;      // examples, in all rounds
-  double felt;        // sum of the caps of examples with duals
+  std::vector<double> duals, scores; // of its examples
 };
 
 // Entries of a table of pairs and rows of the store.
@@ -36,12 +36,11 @@ template <class Store> bool learns_from(const Store &store, std::pair<Index, Ind
 
 template <class T> class PairBatch {
 public:
-  // caps of all rows of the store; `start`: duals to start from, in the order of the pairs; `sample`: rows of the store
-  // whose scores are wanted, in ascending order.
+  // caps of all rows of the store; `start`: duals to start from, in the order of the pairs.
   PairBatch(std::shared_ptr<RowStore<T>> store, std::vector<std::pair<Index, Index>> pairs, std::vector<double> cap,
-            Index working_set, PairEntries start, std::vector<Index> sample)
+            Index working_set, PairEntries start)
       : store_(std::move(store)), pairs_(std::move(pairs)), cap_(std::move(cap)), working_set_(working_set),
-        start_(std::move(start)), sample_(std::move(sample)) {}
+        start_(std::move(start)) {}
 
   bool done() const { return next_ == static_cast<Index>(pairs_.size()) && !machine_; }
 
@@ -87,13 +86,18 @@ public:
     state.number("primal", last.primal);
     state.number("dual", last.dual);
     state.number("worst_gap", last.worst_gap);
+    state.number("bias", last.bias);
     const Index n_pairs = static_cast<Index>(pairs_.size());
     state.check(next + training <= n_pairs && started <= start_.pair.size(), "more pairs than there are");
-    entries(state, "duals", duals_, store_->n());
+    constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
+    state.indices("duals_pair", duals_.pair, any, n_pairs);
+    state.indices("duals_row", duals_.row, any, store_->n());
+    state.list("duals_value", duals_.value, any);
+    state.check(duals_.pair.size() == duals_.row.size() && duals_.pair.size() == duals_.value.size(),
+                "entries of different length");
     for (std::size_t t = 0; t < duals_.pair.size(); ++t)
       state.check(learns_from(*store_, pairs_[static_cast<std::size_t>(duals_.pair[t])], duals_.row[t]),
                   "duals of rows that another machine learns from");
-    entries(state, "scores", scores_, static_cast<Index>(sample_.size()));
     if (state.loads()) {
       next_ = next;
       machine_.reset();
@@ -106,17 +110,8 @@ public:
   }
 
   const PairEntries &duals() const { return duals_; }
-  const PairEntries &scores() const { return scores_; } // of the sample; row: index in the sample
 
 private:
-  void entries(State &state, const std::string &name, PairEntries &of, Index n_rows) {
-    constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
-    state.indices((name + "_pair").c_str(), of.pair, any, static_cast<Index>(pairs_.size()));
-    state.indices((name + "_row").c_str(), of.row, any, n_rows);
-    state.list((name + "_value").c_str(), of.value, any);
-    state.check(of.pair.size() == of.row.size() && of.pair.size() == of.value.size(), "entries of different length");
-  }
-
   static constexpr double kNanoseconds = 3e7, kOfRound = 2e4;
 
   void begin() {
@@ -134,41 +129,29 @@ private:
     std::vector<double> duals;
     for (; started_ < start_.pair.size() && start_.pair[started_] == next_; ++started_) {
       duals.resize(rows_.size());
-      duals[static_cast<std::size_t>(local(start_.row[started_]))] = start_.value[started_];
+      const auto local = std::lower_bound(rows_.begin(), rows_.end(), start_.row[started_]); // a < b: ascending
+      duals[static_cast<std::size_t>(local - rows_.begin())] = start_.value[started_];
     }
     if (!duals.empty()) machine_->set_duals(duals.data());
     last_ = {};
     visited_ = 0;
   }
 
-  Index local(Index row) const { // of a row that is an example of the pair; else -1
-    const auto found = std::lower_bound(rows_.begin(), rows_.end(), row); // a < b: ascending
-    return found != rows_.end() && *found == row ? found - rows_.begin() : -1;
-  }
-
   TrainedPair finish(bool converged) {
-    std::vector<double> a(rows_.size());
+    std::vector<double> a(rows_.size()), scores(rows_.size());
+    std::vector<Index> all(rows_.size());
+    std::iota(all.begin(), all.end(), 0);
     machine_->duals(a.data());
-    TrainedPair trained{next_,           converged, last_.violation, last_.primal, last_.dual,
-                        last_.worst_gap, machine_->bias(), visited_, 0};
+    machine_->scores(all.data(), static_cast<Index>(all.size()), scores.data());
     for (std::size_t i = 0; i < a.size(); ++i) {
       if (a[i] == 0) continue;
       duals_.pair.push_back(next_);
       duals_.row.push_back(rows_[i]);
       duals_.value.push_back(a[i]);
-      trained.felt += cap_[static_cast<std::size_t>(rows_[i])];
     }
-    for (std::size_t s = 0; s < sample_.size(); ++s)
-      if (const Index i = local(sample_[s]); i >= 0) {
-        double score = 0;
-        machine_->scores(&i, 1, &score);
-        scores_.pair.push_back(next_);
-        scores_.row.push_back(static_cast<Index>(s));
-        scores_.value.push_back(score);
-      }
     machine_.reset();
-    ++next_;
-    return trained;
+    return {next_++,         converged,  last_.violation, last_.primal, last_.dual,
+            last_.worst_gap, last_.bias, visited_,        std::move(a), std::move(scores)};
   }
 
   std::shared_ptr<RowStore<T>> store_;
@@ -176,14 +159,13 @@ private:
   std::vector<double> cap_;
   Index working_set_;
   PairEntries start_;
-  std::vector<Index> sample_;
   Index next_ = 0;          // pair
   std::size_t started_ = 0; // entries of start_ that are used up
   std::optional<Smo<T>> machine_;
   std::vector<Index> rows_; // of the store, of the machine's examples
   Round last_;
   Index visited_ = 0;
-  PairEntries duals_, scores_;
+  PairEntries duals_;
 };
 
 } // namespace mm

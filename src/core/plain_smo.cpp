@@ -84,7 +84,6 @@ template <class T> bool PlainSmo<T>::score() {
 
 template <class T> Round PlainSmo<T>::certified() {
   const BinaryCertificate certificate = binary_certificate(cap_, bounds_, a_, scores_, free_bias_, v_);
-  bias_ = certificate.bias;
   levels_ = certificate.levels;
   Round round = certificate.round;
   round.visited = visited_;
@@ -217,7 +216,6 @@ template <class T> void PlainSmo<T>::state(State &state) {
   state.array("scores", scores_);
   state.array("v", v_);
   state.array("scored", scored_);
-  state.number("bias", bias_);
   state.number("stepping", stepping_);
   state.number("tried", tried_);
   state.number("tolerance", tolerance_);

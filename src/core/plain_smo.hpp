@@ -23,7 +23,6 @@ public:
   void duals(double *out) const override { std::copy(a_.begin(), a_.end(), out); }
   void set_duals(const double *duals) override { std::copy_n(duals, n_, a_.begin()); }
   void scores(const Index *examples, Index count, double *out) const override; // of the last certificate
-  double bias() const override { return bias_; }
   void state(State &) override;
 
 private:
@@ -48,7 +47,6 @@ private:
   bool free_bias_, shrinking_;
   double tolerance_;
   std::vector<double> a_, scores_, v_, scored_; // scored: the duals that the scores are of
-  double bias_ = 0;
   bool stepping_ = false, tried_ = false;
   // The examples in play, in order, and what the steps need of them.
   std::vector<std::int32_t> play_;

@@ -94,19 +94,10 @@ template <class T> void ScoredMachine<T>::open_windows() {
 }
 
 template <class T> Round ScoredMachine<T>::certified(bool stuck) {
-  const std::size_t room = static_cast<std::size_t>(parts_size(lanes_));
-  std::vector<double> violation(static_cast<std::size_t>(n_)), loss(room), dual(room), quadratic(room);
-  Scanned scanned{violation.data(), loss.data(), dual.data(), quadratic.data()};
-  kernels().scan[static_cast<int>(formulation_)](examples(), scores_.data(), 0, n_, scanned);
-  const double primal = 0.5 * quadratic[0] + loss[0], f = 0.5 * quadratic[0] + dual[0];
-  Round round;
-  round.complete = true;
-  round.stuck = stuck;
-  for (const double v : violation) round.violation = std::max(round.violation, v);
+  std::vector<double> violation(static_cast<std::size_t>(n_));
+  Round round = lane_certificate(formulation_, examples(), scores_.data(), violation.data());
+  round.stuck |= stuck;
   round.visited = visited_;
-  round.primal = primal;
-  round.dual = -f;
-  round.judge(primal + f, primal);
   visited_ = 0;
   uncertified_ = 0;
   return round;

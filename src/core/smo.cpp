@@ -103,7 +103,6 @@ template <class T> void Smo<T>::refresh() {
 template <class T> Round Smo<T>::certified() {
   const BinaryCertificate out = binary_certificate(this->cap_, bounds_, this->alpha_, this->scores_, true, v_);
   levels_ = out.levels;
-  bias_ = out.bias;
   return out.round;
 }
 
@@ -112,7 +111,6 @@ template <class T> void Smo<T>::state(State &state) {
   state.number("top", levels_.top);
   state.number("low", levels_.low);
   state.array("v", v_);
-  state.number("bias", bias_);
 }
 
 template class Smo<float>;

@@ -16,7 +16,6 @@ public:
   // sign: +1 or -1 for every local example.
   Smo(StoreView<T> rows, std::vector<std::int32_t> sign, std::vector<double> cap, Index working_set);
 
-  double bias() const override { return bias_; }
   void state(State &) override;
 
 private:
@@ -28,7 +27,6 @@ private:
   BinaryBounds bounds_;
   BinaryLevels levels_{0, 0};
   std::vector<double> v_;
-  double bias_ = 0;
 };
 
 } // namespace mm

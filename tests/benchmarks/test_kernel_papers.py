@@ -115,7 +115,8 @@ def test_a_curve_rises_to_the_optimum():
     model = runs.decomposition(data, tol=1e-4, selection="kkt", threshold="mean", **problem)
     points = runs.curve(model)
     assert np.all(np.diff(points["steps"]) > 0)
-    assert np.all(np.diff(points["dual"]) >= -1e-9)
+    rises = np.diff(points["dual"])  # the last value is certified, in float64, those before it are float32's
+    assert np.all(rises[:-1] >= -1e-9) and rises[-1] >= -1e-6 * best
     assert points["steps"][-1] == runs.outcome(model)["steps"] == model.history_["active_rows"].sum()
     assert runs.distance(points, best)[-1] < 1e-4
     assert runs.first_within(points, best, 0.5, "steps") <= runs.first_within(points, best, 0.001, "steps")

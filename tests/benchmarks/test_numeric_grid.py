@@ -1,4 +1,4 @@
-"""The numeric grid and the certificates in fractions: samples of what benchmarks/ runs at length."""
+"""The numeric grid and certificates in fractions: samples of what benchmarks/ runs at length, and fits in float32."""
 
 import sys
 from collections import Counter
@@ -12,6 +12,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import certificates
 import grid_cells
 import numeric_grid
+
+from multimargin import KernelSVM, _core
+from multimargin.kernel import training
+from multimargin.kernel.certificate import Certificate, Certifier, told_of_pairs
+from multimargin.kernel.pairs import PairsMachine
+from multimargin.problems.formulations import FORMULATIONS
 
 MUST = ("feasible", "primal", "dual", "gap", "converged is true", "Clarabel's optimum between")
 
@@ -85,3 +91,67 @@ def test_a_wrong_certificate_would_be_seen():
     found, _ = certificates.exact(one)
     assert found.gap > one.model.dual_gap_ + 1e-6 or found.excess > 0.1
     assert np.isfinite(found.gap)
+
+
+# Fits in float32, whose own scores are not good enough
+
+
+def blurred(formulation, solver, fit_intercept, offset=0.0, **more):
+    """A problem with large duals, whose features may be far from zero, too."""
+    rng = np.random.default_rng(0)
+    y = np.arange(45) % 3
+    X = np.round(rng.normal(size=(3, 4))[y] + rng.normal(size=(45, 4)) + offset, 2)
+    given = {"C": 100.0, "max_iter": 3000, "random_state": 0} | more
+    model = KernelSVM(formulation, "linear", solver=solver, fit_intercept=fit_intercept, **given)
+    return certificates.Problem(model, X, y, np.ones(45))
+
+
+def by_their_own_scores(monkeypatch):
+    """Machines that are believed."""
+
+    def certificate(self, core, bias, most_work=np.inf):
+        given = self.label, self.cap, core.duals(), core.scores(np.arange(len(self.label)))
+        everyone = np.array([0, len(self.label)])
+        told = told_of_pairs(everyone, *given)[0] if self.free_bias else _core.lane_certificate(self.policy, *given)[0]
+        yield
+        return Certificate(told, 0.0)
+
+    monkeypatch.setattr(Certifier, "certificate", certificate)
+    monkeypatch.setattr(PairsMachine, "_certificates", lambda self, trained: trained)
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+@pytest.mark.parametrize("solver", ["block", "decomposition"])
+@pytest.mark.parametrize("fit_intercept", [False, True])  # free or regularised, as the formulation has it
+@pytest.mark.parametrize(("stopping", "tol"), [("gap", 1e-3), ("violation", 1e-2)])
+def test_certificates_of_float32_are_exact(monkeypatch, formulation, solver, fit_intercept, stopping, tol):
+    one = blurred(formulation, solver, fit_intercept, stopping=stopping, tol=tol)
+    found = certificates.verdicts(one)
+    must = [name for name in MUST if stopping == "gap" or name != "converged is true"]  # that is about the gap
+    assert all(found[name] for name in must) and one.model.converged_, found
+    last = {record["machine"]: record for record in one.model.history_}.values()
+    for name, said in (("primal", one.model.primal_objective_), ("dual", one.model.dual_objective_)):
+        assert sum(record[name] for record in last) == pytest.approx(said, rel=1e-12)
+    if stopping == "gap":
+        by_their_own_scores(monkeypatch)
+        found = certificates.verdicts(one)
+        assert not (found["primal"] and found["dual"] and found["gap"])
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_where_float32_is_not_enough_float64_goes_on(monkeypatch, formulation):
+    stores, made = [], training.kernel_store
+    monkeypatch.setattr(
+        training, "kernel_store", lambda *given, **more: stores.append(more["single_precision"]) or made(*given, **more)
+    )
+    one = blurred(formulation, "block", True, offset=30.0, C=10.0, tol=1e-4)
+    found = certificates.verdicts(one)
+    assert all(found[name] for name in MUST) and one.model.converged_, found
+    assert stores == [True, False]
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_what_a_limit_stops_is_certified_too(formulation):
+    one = blurred(formulation, "block", True, max_iter=2, working_set=10)
+    found = certificates.verdicts(one)
+    assert all(found[name] for name in MUST) and not one.model.converged_, found

@@ -138,7 +138,7 @@ def test_smo_is_the_quadratic_program_with_a_free_bias(working_set, C):
     assert told.primal == pytest.approx(optimum_with_bias(X, sign, cap), rel=1e-5)
     a = machine.duals()[:, 0]
     assert abs(a.sum()) <= 1e-9 * cap.sum() and np.all(sign * a >= 0) and np.all(np.abs(a) <= cap)
-    values = X @ (X.T @ a) + machine.bias
+    values = X @ (X.T @ a) + told.bias
     primal = 0.5 * np.sum((X.T @ a) ** 2) + np.sum(cap * np.maximum(0, 1 - sign * values))
     assert told.primal == pytest.approx(primal, rel=1e-8)
 
@@ -173,7 +173,7 @@ def test_working_sets_of_machines_at_once_share_the_budget(machines, rows):
 def test_smo_of_one_class_is_a_bias(sign):
     machine = smo(np.eye(4), np.full(4, sign), np.ones(4))
     told = run(machine)
-    assert told.primal == 0 and machine.bias == sign and not machine.duals().any()
+    assert told.primal == 0 and told.bias == sign and not machine.duals().any()
 
 
 def test_smo_with_identical_rows_of_both_classes():

@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse as sp
 
 from multimargin.kernel import pairs as pairs_module
-from multimargin.kernel import training as training_module
 from multimargin.kernel.functions import Kernel
 from multimargin.kernel.machine import Result
 from multimargin.kernel.pairs import PairsMachine
@@ -32,33 +31,24 @@ def training(**more):
 
 
 def result(**more):
-    """Of a machine of all classes: a dual of the first row, and scores of it and of the third one."""
+    """Of a machine of all classes: a dual of the first row."""
     given = {
         "row": np.array([0, 0]), "column": np.array([0, 2]), "value": np.array([-0.5, 0.5]), "bias": np.zeros(3),
-        "primal": np.array([2.0]), "dual": np.array([1.0]), "gap": np.array([0.5]), "felt": np.array([1.0]),
-        "sampled": (np.repeat([0, 2], 3), np.tile([0, 1, 2], 2), np.zeros(6)), "converged": True,
+        "primal": np.array([2.0]), "dual": np.array([1.0]), "gap": np.array([0.5]), "doubt": np.array([0.0]),
+        "converged": True,
     }  # fmt: skip
     return Result(**given | more)
-
-
-# k(x, x') + 0.5 of the first row with itself and with the third one is 1.5.
-EXACT = np.array([-0.75, 0.0, 0.75, -0.75, 0.0, 0.75])
 
 
 def test_rows_without_weight_are_not_in_the_store():
     one = training()
     assert one.rows.tolist() == [0, 1, 2, 3, 5] and one.y.tolist() == [2, 0, 1, 0, 2]
     assert one.group_begin.tolist() == [0, 5] and one.cap.tolist() == [1, 1, 1, 1, 2]
-    assert one.sample.tolist() == [0, 1, 2, 3, 4] and one.single and one.which == [0]
+    assert one.single and one.which == [0]
     pairwise = training(formulation="one_vs_one")
     assert pairwise.rows.tolist() == [1, 3, 2, 0, 5] and pairwise.group_begin.tolist() == [0, 2, 3, 5]
     two = training(formulation="one_vs_one", n_classes=2, y=Y % 2)
     assert two.rows.tolist() == [0, 1, 2, 3, 5] and two.group_begin.tolist() == [0, 5]
-
-
-def test_a_sample_of_many_rows():
-    many = training(X=np.tile(X, (50, 1)), y=np.tile(Y, 50), cap=np.ones(300))
-    assert len(many.sample) == 128 and (np.diff(many.sample) > 0).all() and many.sample[-1] < 300
 
 
 @pytest.mark.parametrize(("tol", "single"), [(1e-5, True), (0.9e-5, False)])
@@ -66,63 +56,39 @@ def test_float32_for_tolerances_that_it_can_meet(tol, single):
     assert training(tol=tol).single is single
 
 
-@pytest.mark.parametrize("error", [0.0, 0.01, -0.02])
-def test_doubts_are_what_scores_are_off_by(error):
-    """By the root of the mean of the squares in the worst lane, times the caps that feel it, relative to the primal."""
-    one = training()
-    off = np.array([error, 0, 0, error, 0, 0])
-    one.results[0] = result(sampled=(np.repeat([0, 2], 3), np.tile([0, 1, 2], 2), EXACT + off), felt=np.array([3.0]))
-    assert one._doubts()[0] == pytest.approx(abs(error) * 3.0 / 2.0, abs=1e-12)
-    one.results[0] = result(sampled=(np.repeat([0, 2], 3), np.tile([0, 1, 2], 2), EXACT + off * [1, 1, 1, 0, 1, 1]))
-    assert one._doubts()[0] == pytest.approx(abs(error) * np.sqrt(0.5) / 2.0, abs=1e-12)
-
-
-def test_doubts_of_parts_and_of_nothing():
-    one = training(formulation="one_vs_rest", free_bias=True)
-    assert len(one.tasks) == 3
-    scores = (np.array([0, 2]), np.array([1, 1]), np.array([0.25, 0.25]))
-    one.results[1] = result(row=np.array([], int), column=np.array([], int), value=np.array([]), sampled=scores)
-    assert one._doubts() == {1: 0.0}  # without duals there is nothing to be wrong about
-    one.results[2] = result(sampled=(np.array([0]), np.array([2]), np.array([0.75])))
-    doubts = one._doubts()
-    assert doubts[2] == 0.0 and doubts[1] == pytest.approx(0.25 / 2.0)
-
-
-@pytest.mark.parametrize(("converged", "error", "again"), [(True, 4.9e-4, []), (True, 5.1e-4, [0]), (False, 0.0, [0])])
-def test_a_quarter_of_tol_is_allowed(converged, error, again):
-    one = training()
-    off = np.array([error, 0, 0, error, 0, 0])
-    given = (np.repeat([0, 2], 3), np.tile([0, 1, 2], 2), EXACT + off)
-    one.results[0] = result(sampled=given, converged=converged)
-    assert one._distrusted() == again
-    one.outcome.converged = True
-    one._check_double()
-    fine = error < 5e-4
-    assert one.outcome.converged is fine and one.outcome.stopped_by == ("converged" if fine else "precision")
-    assert bool(one.outcome.remark) is not fine and one.doubt == pytest.approx(error / 2, abs=1e-12)
-
-
 @pytest.mark.parametrize("why", ["converged", "precision", "time_limit", "max_iter", "callback"])
-@pytest.mark.parametrize("trusted", [False, True])
-def test_float64_goes_on_after_convergence_and_certifies_after_a_limit(monkeypatch, why, trusted):
+def test_float64_goes_on_where_float32_did_not_get_there(why):
     one, asked = training(), []
-    one._train = lambda which, single, start, stop: asked.append((which, single, start.toarray()[0].tolist(), stop))
-    scores = (np.repeat([0, 2], 3), np.tile([0, 1, 2], 2), EXACT)
-    one.results[0] = result(converged=trusted, sampled=scores)
-    limited = why not in ("converged", "precision")
-    one.outcome.converged, one.outcome.stopped_by = trusted and not limited, why
-    one._train_in_double()
-    again = [] if trusted else [0]
-    assert asked == [(again, False, [-0.5, 0.0, 0.5], limited)]
-    goes_on = bool(again) and not limited
-    assert one.outcome.stopped_by == ("converged" if goes_on else why)
-    assert one.outcome.converged is (goes_on or (trusted and not limited))
-    # One support vector, five rows and two features: that is the work of a certificate.
-    for most, certified in ((10.0, True), (9.9, not limited)):
-        monkeypatch.setattr(training_module, "_SHORT_WORK", most)
-        del asked[:]
-        one._train_in_double()
-        assert bool(asked) is certified
+
+    def train(which, single, start):
+        asked.append((which, single, None if start is None else start.toarray()[0].tolist(), one.outcome.stopped_by))
+        if single:
+            one.results[0] = result(converged=why == "converged")
+            one.outcome.converged, one.outcome.stopped_by = why == "converged", why
+
+    one._train = train
+    made = one.run()
+    again = [([0], False, [-0.5, 0.0, 0.5], "converged")] if why == "precision" else []
+    assert asked == [([0], True, None, "converged"), *again]
+    assert made.outcome.stopped_by == ("converged" if again else why)
+    assert made.outcome.converged is (why in ("converged", "precision")) and not made.outcome.remark
+
+
+@pytest.mark.parametrize(
+    ("doubt", "why", "told"), [(2.6e-4, "precision", True), (2.5e-4, "precision", False), (1.0, "max_iter", False)]
+)
+def test_what_is_said_of_large_duals(doubt, why, told):
+    one = training(tol=1e-3, formulation="one_vs_rest", free_bias=True)
+    one.single = False
+
+    def train(which, single, start):
+        plain = {"gap": np.array([1e-4]), "bias": np.zeros(1)}
+        one.results |= {0: result(**plain), 1: result(doubt=np.array([doubt]), **plain)}
+        one.outcome.converged, one.outcome.stopped_by = False, why
+
+    one._train = train
+    made = one.run()
+    assert bool(made.outcome.remark) is told and one._doubt == (doubt if told else 0.0)
 
 
 def test_what_is_said_of_kernels_that_are_none():
@@ -145,7 +111,7 @@ def test_a_model_of_what_there_is():
     assert made.intercept.tolist() == [0.25 - 0.25, 0.0, 0.5 + 0.25]
     assert (made.primal, made.dual, made.worst_gap) == (2.0, 1.0, 0.5)
     assert made.counts == {"hits": 0, "misses": 0, "kernel_evaluations": 0}
-    one.doubt = 0.75
+    one.results[0] = result(doubt=np.array([0.75]))
     assert one._trained().worst_gap == 0.5
     one.outcome.stopped_by = "precision"
     assert one._trained().worst_gap == 0.75
@@ -210,7 +176,7 @@ def test_what_no_training_has_is_refused(changes, words):
 def test_duals_of_rows_that_another_machine_learns_from():
     one = training(formulation="one_vs_one", solver="decomposition")
     assert len(one.tasks) == 3  # of rows 0 to 2, 0, 1, 3, 4, and 2 to 4 of the store
-    kept = {"bias": np.zeros(1), "sampled": (np.zeros(0, int), np.zeros(0, int), np.zeros(0))}
+    kept = {"bias": np.zeros(1)}
     for row, fine in ((1, True), (2, False), (3, True)):
         given = result(row=np.array([0, row]), column=np.array([1, 1]), **kept)
         one.results, one.behind = {1: given}, {1: (1, 1.0)}
@@ -228,7 +194,7 @@ def test_duals_of_rows_that_another_machine_learns_from():
 class FakeBatch:
     done = False
 
-    def __init__(self, store, pairs, cap, working_set, pair, row, value, sample):
+    def __init__(self, store, pairs, cap, working_set, pair, row, value):
         self.given = pair.tolist(), row.tolist(), value.tolist()
         self.told, self.left = [], []
 
@@ -243,9 +209,6 @@ class FakeBatch:
     def duals(self):
         return np.array([0, 1]), np.array([3, 4]), np.array([1.0, -1.0])
 
-    def scores(self):
-        return np.array([1]), np.array([0]), np.array([9.0])
-
     def state(self):
         return {}
 
@@ -253,21 +216,27 @@ class FakeBatch:
         pass
 
 
-def told(pair, **more):
-    given = {"violation": 0.5, "visited": 20, "primal": 4.0, "dual": 3.0, "worst_gap": -0.25, "bias": 0.5, "felt": 2.0}
-    return SimpleNamespace(pair=pair, converged=True, **given | more)
+def told(pair, converged=True, visited=20, doubt=0.0, **more):
+    """A pair that was trained, and what its certificate will say."""
+    given = {"violation": 0.5, "primal": 4.0, "dual": 3.0, "worst_gap": -0.25, "bias": 0.5} | more
+    return SimpleNamespace(pair=pair, converged=converged, visited=visited, doubt=doubt, said=SimpleNamespace(**given))
 
 
 @pytest.fixture
 def batch(monkeypatch):
+    def certificates(self, trained):
+        self.doubt[[one.pair for one in trained]] = [one.doubt for one in trained]
+        return [one.said for one in trained]
+
     monkeypatch.setattr(pairs_module._core, "PairBatch", FakeBatch)
+    monkeypatch.setattr(PairsMachine, "_certificates", certificates)
 
     def make(start=None, cap=1.0, **more):
         store = SimpleNamespace(counts=lambda: np.array([1, 2, 3]))
         given = {"passes": 2, "counted": np.array([10, 20, 30]), "working_set": 0, "tol": 1e-3, "stopping": "gap"}
         return PairsMachine(
-            Formulation("one_vs_rest", False, 1), store, np.array([[0, 1], [0, 2]]), 5, np.array([10, 20]),
-            np.array([7.0, 8.0]), np.full(6, cap), start, np.arange(2), **given | more,
+            Formulation("one_vs_rest", False, 1), store, np.array([[0, 1], [0, 2]]), 5, np.array([0, 4, 10, 26]),
+            np.full(26, cap), start, None, 1.0, **given | more,
         )  # fmt: skip
 
     return make
@@ -275,9 +244,9 @@ def batch(monkeypatch):
 
 def test_pairs_before_their_turn(batch):
     one = batch()
-    assert one.primal.tolist() == [7.0, 8.0] and one.dual.tolist() == [0, 0] and one.gap.tolist() == [1, 1]
+    assert one.primal.tolist() == [10.0, 20.0] and one.dual.tolist() == [0, 0] and one.gap.tolist() == [1, 1]
     assert one.ready and not one.done and not one.converged and one.core.given == ([], [], [])
-    start = sp.csr_array(np.array([[0, 1.0], [2.0, 0], [3.0, 4.0], [0, 0], [0, 0], [0, 0]]))
+    start = sp.csr_array(np.array([[0, 1.0], [2.0, 0], [3.0, 4.0], *[[0, 0]] * 23]))
     assert batch(start).core.given == ([0, 0, 1, 1], [1, 2, 0, 2], [2.0, 3.0, 1.0, 4.0])
 
 
@@ -285,13 +254,15 @@ def test_a_pair_has_one_record(batch):
     one = batch(stopping="violation")
     one.core.told = [told(1)]
     (record,) = one.advance(9.0)
-    assert one.core.asked == (1e-3, True, 9.0)
-    assert record == (0.5, 20, "block", 4.0, 3.0, 0.0, 11, 22, 33, 1)
-    assert record.history() == (0.5, 20, "block", 4.0, 3.0, 0.0, 11, 22, 33) and record.estimate == 0.0
-    assert one.primal.tolist() == [7.0, 4.0] and one.dual.tolist() == [0, 3.0] and one.gap.tolist() == [1, 0]
-    assert one.bias.tolist() == [0, 0.5] and one.felt.tolist() == [0, 2.0] and one.met.tolist() == [False, True]
+    assert one.core.asked == (pytest.approx(0.9e-3), True, 9.0) and not one.met[1]  # by the violation
+    one.core.told = [told(1, violation=1e-3)]
+    (record,) = one.advance(9.0)
+    assert record == (1e-3, 20, "block", 4.0, 3.0, 0.0, 11, 22, 33, 1)
+    assert record.history() == (1e-3, 20, "block", 4.0, 3.0, 0.0, 11, 22, 33) and record.estimate == 0.0
+    assert one.primal.tolist() == [10.0, 4.0] and one.dual.tolist() == [0, 3.0] and one.gap.tolist() == [1, 0]
+    assert one.bias.tolist() == [0, 0.5] and one.met.tolist() == [False, True] and not one.trained
     assert one.count(99, record) == (6, 3) and one.epochs == 1.0
-    one.core.told = [told(0, visited=5)]
+    one.core.told = [told(0, visited=5, violation=0.0)]
     (record,) = one.advance(9.0)
     assert one.count(99, record) == (5, 3) and one.epochs == 1.0 and one.converged
     one.cancelled = True
@@ -303,7 +274,7 @@ def test_a_pair_has_one_record(batch):
 )
 def test_a_pair_that_used_up_its_epochs(batch, visited, converged, out):
     one = batch()
-    one.core.told = [SimpleNamespace(**told(0, visited=visited).__dict__ | {"converged": converged})]
+    one.core.told = [told(0, visited=visited, converged=converged)]
     one.advance(9.0)
     assert one.out_of_epochs == out and not one.exhausted(9)
     one.core.done = True
@@ -312,15 +283,39 @@ def test_a_pair_that_used_up_its_epochs(batch, visited, converged, out):
 
 def test_a_pair_that_is_abandoned_is_taken_as_it_is(batch):
     one = batch()
-    one.core.left = [SimpleNamespace(**told(1, worst_gap=0.5).__dict__ | {"converged": False})]
+    one.core.left = [told(1, worst_gap=0.5, converged=False)]
     assert one.conclude() == (4.0, 3.0, 0.5)
     assert not one.out_of_epochs and not one.converged
-    one.core.left = [told(0)]
+    one.core.left, one.trained = [], [told(0)]  # an interrupt came before its certificate
     one.salvage()
     assert one.primal.tolist() == [4.0, 4.0]
-    result = one.result()
+    result = one.result(slice(5, 7))
     assert result.row.tolist() == [3, 4] and result.column.tolist() == [5, 6] and result.value.tolist() == [1, -1]
-    assert [part.tolist() for part in result.sampled] == [[0], [6], [9.0]] and result.bias.tolist() == [0.5, 0.5]
+    assert result.doubt.tolist() == [0, 0] and result.bias.tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("more", "met"),
+    [({"worst_gap": 1e-3}, True), ({"worst_gap": 1.1e-3}, False), ({"doubt": 2.5e-4}, True), ({"doubt": 3e-4}, False)],
+)
+def test_a_pair_has_converged_if_its_certificate_says_so(batch, more, met):
+    one = batch()
+    one.core.told = [told(0, **more)]
+    one.advance(9.0)
+    assert one.met[0] == met
+
+
+def test_small_pairs_are_certified_together(batch, monkeypatch):
+    asked, certificates = [], PairsMachine._certificates
+    monkeypatch.setattr(
+        PairsMachine, "_certificates", lambda self, some: asked.append(len(some)) or certificates(self, some)
+    )
+    for most, together in ((30, [2]), (29, [1, 1]), (5, [1, 1])):
+        monkeypatch.setattr(pairs_module, "_EXAMPLES_AT_ONCE", most)
+        one = batch()
+        one.core.told = [told(0), told(1)]
+        assert [record.pair for record in one.advance(9.0)] == [0, 1] and asked == together
+        asked.clear()
 
 
 def test_duals_of_pairs_within_their_caps(batch):

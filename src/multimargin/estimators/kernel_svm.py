@@ -351,7 +351,7 @@ class KernelSVM(MarginClassifier):
         duals = sp.csr_array(
             (of_examples.data, (learns[row], lane)), shape=(len(request.y), machine.problem.lanes), dtype=np.float64
         )
-        return self._model(duals, duals.sum(axis=0) * request.bias + machine.core.bias, request)
+        return self._model(duals, duals.sum(axis=0) * request.bias + machine.bias, request)
 
     # Prediction
 

@@ -30,7 +30,7 @@ import scipy.sparse as sp
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
 USE_GAMMA = ("rbf", "poly", "sigmoid")
 
-_SAME_ROW = 16  # squared distances below so many units of rounding of the squared norms are zero
+SAME_ROW = 16  # squared distances below so many units of rounding of the squared norms are zero
 _SEEN = 1e-4  # by which such a distance must change a value for that to be worth a pass
 _ROWS_OF_A_CALL = 64  # rows of which a callable is asked for all values, for the sake of their diagonal
 _ROWS_OF_A_CHECK = 6  # by which a callable shows whether it is a kernel
@@ -79,7 +79,7 @@ class Kernel:
             values = self._rbf(X, Y, x_norms, y_norms)
         else:
             with np.errstate(over="ignore", invalid="ignore"):
-                values = self._of_products(_products(X, Y))
+                values = self._of_products(products(X, Y))
         self.check_finite(values)
         return values
 
@@ -147,7 +147,7 @@ class Kernel:
                 X = X.toarray() if sp.issparse(X) else X
                 shift = mean_row(Y)
                 X, Y = X - shift.astype(X.dtype), Y - shift.astype(Y.dtype)
-            values = _products(X, Y)
+            values = products(X, Y)
             x_norms = squared_norms(X) if x_norms is None else x_norms
             y_norms = squared_norms(Y) if y_norms is None else y_norms
             values *= -2.0
@@ -155,7 +155,7 @@ class Kernel:
             values += x_norms[:, None]
             values += y_norms
             # As the core does: a distance within the rounding of what it is the difference of is none.
-            share = _SAME_ROW * np.finfo(values.dtype).eps
+            share = SAME_ROW * np.finfo(values.dtype).eps
             if self.gamma * share * (x_norms.max(initial=0.0) + y_norms.max(initial=0.0)) > _SEEN:
                 np.copyto(values, 0.0, where=values < np.add.outer(share * x_norms, share * y_norms))
             np.maximum(values, 0.0, out=values)
@@ -241,7 +241,7 @@ def _squared_distances(X: Any, mean: float) -> np.ndarray:
     return stored.sum(axis=1) + (X.shape[1] - np.diff(X.indptr)) * (mean * mean)
 
 
-def _products(X: Any, Y: Any) -> np.ndarray:
+def products(X: Any, Y: Any) -> np.ndarray:
     """x . y of all rows, dense. X is the side to make dense where that is faster, as it may be short."""
     if not sp.issparse(Y):
         return (X.toarray() if sp.issparse(X) else X) @ Y.T

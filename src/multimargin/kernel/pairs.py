@@ -1,7 +1,8 @@
 """Many small machines of pairs, trained by one call of the core after the other.
 
 One-vs-one with 200 classes has 19,900 machines: what Python does for each machine of its own would cost more than their
-training. They have one record in the history each, when they are finished.
+training. They have one record in the history each, when they are finished and certified: a certificate, by exact scores
+(certificate.py), is for some pairs at a time, too.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from multimargin import _core
+from multimargin.kernel.certificate import AIM, ALLOWED, ExactScores, at_once, at_risk, doubt, errors, told_of_pairs
 from multimargin.kernel.machine import Result
+from multimargin.kernel.tasks import rows_of, sizes
 from multimargin.linear.state import State, attributes, check_counts, part, prefixed, set_attributes
 from multimargin.problems.formulations import Formulation
 
 # Of the machines, in a checkpoint.
-_KEPT = ("epochs", "n_passes", "primal", "dual", "gap", "bias", "felt", "met", "out_of_epochs")
-
+_KEPT = ("epochs", "n_passes", "primal", "dual", "gap", "bias", "doubt", "met", "out_of_epochs")
 
 _ROUNDING = 1e-8  # of caps, relative
+_EXAMPLES_AT_ONCE = 1024  # of pairs that are certified together
 
 
 class PairRecord(NamedTuple):
@@ -60,14 +63,16 @@ class PairsMachine:
         Groups.
     first : int
         Column of the model that belongs to the first of them.
-    size, at_zero : ndarray
-        Examples of each pair, and the objective without duals.
+    group_begin : ndarray
+        First row of the store of every group, and the end of the last one.
     cap : ndarray
         Of all rows of the store.
     start : CSR or None
         Duals to start from, rows of the store x pairs.
-    sample : ndarray of int64
-        Rows of the store whose scores are wanted in the end.
+    exact : ExactScores
+        For certificates.
+    rounding : float
+        Of float64, beside that of the store.
     passes, counted : int, ndarray
         Records that each machine has already, and what another store counted, where they go on in another precision.
     """
@@ -78,11 +83,11 @@ class PairsMachine:
         store: _core.KernelStore,
         pairs: np.ndarray,
         first: int,
-        size: np.ndarray,
-        at_zero: np.ndarray,
+        group_begin: np.ndarray,
         cap: np.ndarray,
         start: sp.csr_array | None,
-        sample: np.ndarray,
+        exact: ExactScores,
+        rounding: float,
         *,
         passes: int,
         counted: np.ndarray,
@@ -90,20 +95,25 @@ class PairsMachine:
         tol: float,
         stopping: str,
     ):
-        self.problem, self.store, self.first, self.size, self.cap = problem, store, first, size, cap
+        self.problem, self.store, self.first, self.cap, self.exact = problem, store, first, cap, exact
+        self.pairs, self.group_begin, self.rounding = pairs, group_begin, rounding
+        self.size = sizes(pairs, group_begin)
         self.tol, self.stopping, self.n_passes, self.counted = tol, stopping, passes, counted
         self.epochs = 0.0
         self.cancelled = False
         n = len(pairs)
-        self.primal, self.dual, self.gap = np.array(at_zero), np.zeros(n), np.ones(n)  # as if not trained
-        self.bias, self.felt = np.zeros(n), np.zeros(n)
+        before = np.append(0.0, np.cumsum(cap))[group_begin]
+        at_zero = np.diff(before)[pairs].sum(axis=1)
+        self.primal, self.dual, self.gap = at_zero, np.zeros(n), np.ones(n)  # as if not trained
+        self.bias, self.doubt = np.zeros(n), np.zeros(n)
         self.met = np.zeros(n, dtype=bool)
         self.out_of_epochs = False
+        self.trained: list[_core.TrainedPair] = []  # and not certified yet: none between two slices
         by_pair = sp.coo_array((cap.shape[0], n)) if start is None else sp.coo_array(start)
         row, pair = by_pair.coords
         order = np.lexsort((row, pair))
         started = (pair[order].astype(np.int64), row[order].astype(np.int64), by_pair.data[order].astype(np.float64))
-        self.core = _core.PairBatch(store, pairs, cap, working_set, *started, sample)
+        self.core = _core.PairBatch(store, pairs, cap, working_set, *started)
 
     @property
     def ready(self) -> bool:
@@ -124,26 +134,74 @@ class PairsMachine:
         """About 50 ms of work."""
         if self.cancelled:
             return []
-        trained = self.core.advance(self.tol, self.stopping == "violation", max_epochs)
-        return [self._record(pair, max_epochs) for pair in trained]
+        self.trained += self.core.advance(AIM * self.tol, self.stopping == "violation", max_epochs)
+        return self._certified(max_epochs)
 
-    def _record(self, told: _core.TrainedPair, max_epochs: float) -> PairRecord:
-        p = told.pair
-        self.primal[p], self.dual[p], self.gap[p] = told.primal, told.dual, max(told.worst_gap, 0.0)
-        self.bias[p], self.felt[p], self.met[p] = told.bias, told.felt, told.converged
-        self.out_of_epochs |= not told.converged and told.visited >= max_epochs * self.size[p]
+    def _certified(self, max_epochs: float) -> list[PairRecord]:
+        """The records of the trained pairs, certified as many at a time as are small together."""
+        records = []
+        while self.trained:
+            examples = np.cumsum([self.size[one.pair] for one in self.trained])
+            some = self.trained[: max(1, int(np.searchsorted(examples, _EXAMPLES_AT_ONCE, side="right")))]
+            certificates = zip(some, self._certificates(some), strict=True)
+            records += [self._record(one, told, max_epochs) for one, told in certificates]
+            del self.trained[: len(some)]
+        return records
+
+    def _certificates(self, trained: list[_core.TrainedPair]) -> list[_core.Round]:
+        """What the core says of the exact scores of some pairs. One table has all examples of all of them."""
+        groups = self.pairs[[one.pair for one in trained]]
+        row, lengths = rows_of(groups, self.group_begin), np.diff(self.group_begin)[groups]
+        label = np.repeat(np.tile(np.array([0, -1], dtype=np.int32), len(trained)), lengths.ravel())
+        pair = np.repeat(np.arange(len(trained)), lengths.sum(axis=1))
+        dual, kept = (np.concatenate([getattr(one, name) for one in trained]) for name in ("duals", "scores"))
+        bias = np.array([one.bias for one in trained])
+        held = np.flatnonzero(dual)
+        support, at = np.unique(row[held], return_inverse=True)
+        coef = np.zeros((len(support), len(trained)))
+        coef[at, pair[held]] = dual[held]
+        place = np.full(len(self.cap), -1)  # of a row among those that are scored
+        place[support] = np.arange(len(support))
+        room = self.exact.room(row)
+
+        def risky(some: np.ndarray, bias: np.ndarray) -> np.ndarray:
+            scores = kept[some] + bias[pair[some]]
+            return at_risk("one_vs_rest", label[some], self.cap[row[some]], scores[:, None], room[some])
+
+        free = np.flatnonzero(dual == 0)
+        needed = self.exact.always[row[free]] | risky(free, bias)
+        for chosen in (needed, np.ones(len(free), dtype=bool)):
+            examples = np.sort(np.concatenate([held, free[chosen]]))
+            rows = row[examples]
+            others = np.unique(rows[place[rows] < 0])
+            place[others] = np.arange(len(support), len(support) + len(others))
+            scores, blurred = at_once(self.exact.scores(support, others, coef))
+            score = scores[place[rows], pair[examples]]
+            place[others] = -1
+            off = errors(score, kept[examples])
+            begin, cap = np.searchsorted(pair[examples], np.arange(len(trained) + 1)), self.cap[rows]
+            told = told_of_pairs(begin, label[examples], cap, dual[examples], score)
+            safe = chosen.all() or self.exact.safe(rows, off[:, None])
+            if safe and not risky(free[~chosen], np.array([one.bias for one in told])).any():
+                break
+        with np.errstate(over="ignore"):
+            weights = (cap * off**2, cap, np.where(dual[examples] != 0, cap, 0))
+        squared, total, felt = (np.bincount(pair[examples], values, len(trained)) for values in weights)
+        off_by = doubt(squared / np.where(total > 0, total, 1), felt, np.array([one.primal for one in told]))
+        self.doubt[[one.pair for one in trained]] = 1.0 if blurred else self.rounding * off_by
+        return told
+
+    def _record(self, trained: _core.TrainedPair, told: _core.Round, max_epochs: float) -> PairRecord:
+        p, gap = trained.pair, max(told.worst_gap, 0.0)
+        self.primal[p], self.dual[p], self.gap[p], self.bias[p] = told.primal, told.dual, gap, told.bias
+        if self.stopping == "violation":
+            self.met[p] = told.violation <= self.tol
+        else:
+            self.met[p] = gap <= self.tol and self.doubt[p] <= ALLOWED * self.tol
+        self.out_of_epochs |= not trained.converged and trained.visited >= max_epochs * self.size[p]
         hits, misses, evaluations = (int(count) for count in self.counted + self.store.counts())
         return PairRecord(
-            told.violation,
-            told.visited,
-            "block",
-            told.primal,
-            told.dual,
-            max(told.worst_gap, 0.0),
-            hits,
-            misses,
-            evaluations,
-            p,
+            told.violation, trained.visited, "block", told.primal, told.dual, gap, hits, misses, evaluations, p
         )
 
     def count(self, position: int, record: PairRecord) -> tuple[int, int]:
@@ -157,8 +215,8 @@ class PairsMachine:
 
     def conclude(self) -> tuple[float, float, float]:
         """Objectives of the last machine, taken as it is."""
-        for told in self.core.abandon():
-            self._record(told, np.inf)
+        self.trained += self.core.abandon()
+        self._certified(np.inf)
         return float(self.primal[-1]), float(self.dual[-1]), float(self.gap[-1])
 
     def salvage(self) -> None:
@@ -178,19 +236,17 @@ class PairsMachine:
         if np.any(np.abs(value) > self.cap[row] * (1 + _ROUNDING)):
             raise ValueError("duals are outside of their bounds")
 
-    def result(self) -> Result:
+    def result(self, columns: slice) -> Result:
         """What came of all pairs."""
         pair, row, value = self.core.duals()
-        of, sampled, score = self.core.scores()
         return Result(
             row,
-            pair + self.first,
+            pair + columns.start,
             value,
             self.bias,
             self.primal,
             self.dual,
             self.gap,
-            self.felt,
-            (sampled, of + self.first, score),
+            self.doubt,
             self.converged,
         )

@@ -32,7 +32,7 @@ class Task:
 
     def every_example(self, group_begin: np.ndarray) -> np.ndarray:
         """Rows of the store, once for every machine that learns from them."""
-        return self.examples if self.pairs is None else _examples(self.pairs, group_begin)
+        return self.examples if self.pairs is None else rows_of(self.pairs, group_begin)
 
     def learns_from(self, row: np.ndarray, column: np.ndarray, group_begin: np.ndarray) -> np.ndarray:
         """Whether the rows are examples of the machines of these columns."""
@@ -42,7 +42,8 @@ class Task:
         return (self.pairs[column - self.columns.start] == group[:, None]).any(axis=1)
 
 
-def _examples(groups: np.ndarray, group_begin: np.ndarray) -> np.ndarray:
+def rows_of(groups: np.ndarray, group_begin: np.ndarray) -> np.ndarray:
+    """Rows of the store that are in these groups, one group after the other."""
     return np.concatenate([np.arange(group_begin[c], group_begin[c + 1]) for c in groups.ravel()])
 
 
@@ -89,7 +90,7 @@ def _pair_tasks(
             yield Task(problem, slice(first, end), pairs=groups[first:end])
         else:
             sign = np.repeat([1, -1], np.diff(group_begin)[pair])
-            examples = _examples(pair, group_begin)
+            examples = rows_of(pair, group_begin)
             yield _binary(problem, slice(first, end), pair.tolist(), examples, sign, free_bias)
         first = end
 

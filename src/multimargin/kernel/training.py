@@ -1,8 +1,8 @@
 """From rows and labels to a trained kernel model: in which precision machines train, and what becomes of them.
 
 Machines of pairs learn from the groups of their two classes; all others from all rows. They share one store. Its
-values are float32 unless ``tol`` asks for more. Then a sample of the scores is computed in float64, and machines whose
-certificate float32 does not carry are trained on in float64.
+values are float32 unless ``tol`` asks for more; certificates are float64 in any case (certificate.py). Machines that
+float32 does not bring to their target are trained on in float64.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from multimargin import _core
+from multimargin.kernel.certificate import ALLOWED, FLOAT64, Certifier, ExactScores
 from multimargin.kernel.decomposition import decomposition_machine
 from multimargin.kernel.functions import Kernel
 from multimargin.kernel.machine import KernelMachine, Result
 from multimargin.kernel.pairs import PairsMachine
 from multimargin.kernel.store import fits_float32, kernel_store
-from multimargin.kernel.tasks import sizes, tasks
+from multimargin.kernel.tasks import tasks
 from multimargin.linear.blas import blas_threads
 from multimargin.linear.checkpoint import Checkpoint
 from multimargin.linear.interrupts import interruptible
@@ -31,11 +32,9 @@ from multimargin.problems.formulations import PAIRWISE, n_lanes
 KERNEL_HISTORY = np.dtype([*HISTORY.descr, ("hits", np.int64), ("misses", np.int64), ("kernel_evaluations", np.int64)])
 
 _FLOAT32_GAP = 1e-5  # smaller target gaps are beyond float32
-_SAMPLE = 128  # rows whose scores are computed again in float64
+_SAMPLE = 128  # rows by which a kernel shows whether it is one
 _INDEFINITE = 1e-5  # an eigenvalue, below zero and relative to the largest one
-_ALLOWED = 0.25  # of tol, for what float32 may have changed in an objective
 _PATIENCE = 100  # epochs in which float32 has to halve the gap; else it is float64's turn
-_SHORT_WORK = 1e10  # multiply-adds of a certificate after a limit
 
 
 @dataclass
@@ -108,8 +107,6 @@ class _Training:
         self.rows, self.y, self.cap = rows, request.y[rows], request.cap[rows]
         begin = np.searchsorted(self.y, np.arange(request.n_classes + 1)) if pairwise else [0, len(rows)]
         self.group_begin = np.array(begin, dtype=np.int64)
-        sampled = np.random.RandomState(request.seed).permutation(len(rows))[:_SAMPLE]
-        self.sample = np.sort(sampled).astype(np.int64)
         shape = (request.formulation, request.n_classes, self.y, self.group_begin)
         self.tasks = list(tasks(*shape, solver=request.solver, free_bias=request.free_bias))
         self.results: dict[int, Result] = {}  # by task
@@ -122,7 +119,6 @@ class _Training:
         self.single = request.tol >= _FLOAT32_GAP and fits
         self.which = list(range(len(self.tasks)))
         self.in_double = False  # after single precision
-        self.doubt = 0.0  # relative, of objectives in float64
         self.store: _core.KernelStore | None = None
         if request.checkpoint is not None:
             self.started -= request.checkpoint.begin(self)
@@ -143,28 +139,18 @@ class _Training:
                     if start is not None:  # those without a turn are what they were
                         left = [task for task in self.which if task not in self.results]
                         self._train(left, self.single, start, stop=True)
-                    if self.single:
-                        self._train_in_double()
-                if self.outcome.converged and request.stopping == "gap" and (self.in_double or not self.single):
-                    self._check_double()
+                    if self.single and self.outcome.stopped_by == "precision":
+                        self.outcome.converged, self.outcome.stopped_by = True, "converged"
+                        again = [task for task, result in self.results.items() if not result.converged]
+                        self._train(again, False, self._dual_coef()[self.rows])
+                if self._doubt > 0:
+                    self.outcome.remark = "scores of so large duals, or of rows so near each other, are not known any better"
                 if not self.outcome.remark:
                     self.outcome.remark = self._indefinite()
         except KeyboardInterrupt as interrupt:
             self.outcome.converged, self.outcome.stopped_by = False, "interrupt"  # also between two trainings
             raise Interrupted(self._trained()) from interrupt
         return self._trained()
-
-    def _train_in_double(self) -> None:
-        """Go on in float64 where float32 is not to be trusted; after a limit, only as far as a certificate, and not
-        where that would take long: float32's then stands."""
-        stop = self.outcome.stopped_by not in ("converged", "precision")
-        support = sum(len(np.unique(result.row)) for result in self.results.values())
-        if stop and float(support) * len(self.rows) * self.request.X.shape[1] > _SHORT_WORK:
-            return
-        again = self._distrusted()
-        if again and not stop:
-            self.outcome.converged, self.outcome.stopped_by = True, "converged"
-        self._train(again, False, self._dual_coef()[self.rows], stop=stop)
 
     def _train(self, which: list[int], single: bool, start: sp.csr_array | None, *, stop: bool = False) -> None:
         """Train some tasks; with ``stop``, certify the duals that they start from, whatever time it takes."""
@@ -190,40 +176,49 @@ class _Training:
         else:
             self.before = self.counts.copy()
         self.which, self.in_double, self.store, before = which, not single and self.single, store, self.before
+        exact = ExactScores(
+            request.kernel,
+            request.X,
+            self.rows,
+            request.bias,
+            store.diagonal,
+            largest_cap=float(self.cap.max(initial=0.0)),
+            eps=float(np.finfo(np.float32 if single else np.float64).eps),
+        )
 
         def collect(position: int, machine: KernelMachine | PairsMachine) -> None:
             self.counts = before + store.counts()
-            task = self.tasks[which[position]]
-            if isinstance(machine, PairsMachine):
-                result = machine.result()
-            else:
-                result = machine.result(task.examples, self.cap[task.examples], task.columns, self.sample)
-            self.results[which[position]] = result
+            self.results[which[position]] = machine.result(self.tasks[which[position]].columns)
             passes = machine.n_passes + isinstance(machine, PairsMachine)  # which has one record a machine
             self.behind[which[position]] = (passes, machine.epochs)
 
         left = positions_left(len(which), checkpoint)
-        machines = (self._machine(which[position], store, start, before) for position in left)
+        machines = (self._machine(which[position], store, exact, start, before) for position in left)
         solve(machines, collect, limits, threads, request.observers, self.outcome, self.started, checkpoint)
 
     def _machine(
-        self, position: int, store: _core.KernelStore, start: sp.csr_array | None, counted: np.ndarray
+        self,
+        position: int,
+        store: _core.KernelStore,
+        exact: ExactScores,
+        start: sp.csr_array | None,
+        counted: np.ndarray,
     ) -> KernelMachine | PairsMachine:
         request, task = self.request, self.tasks[position]
         working_set = request.working_set or 0
         passes, epochs = self.behind.get(position, (0, 0.0))
+        rounding = FLOAT64 if store.single_precision else 1.0
         if task.pairs is not None:
-            caps = np.add.reduceat(np.append(self.cap, 0.0), self.group_begin[:-1]) * (np.diff(self.group_begin) > 0)
             return PairsMachine(
                 task.problem,
                 store,
                 task.pairs,
                 task.columns.start,
-                sizes(task.pairs, self.group_begin),
-                caps[task.pairs].sum(axis=1),
+                self.group_begin,
                 self.cap,
                 None if start is None else start[:, task.columns],
-                self.sample,
+                exact,
+                rounding,
                 passes=passes,
                 counted=counted,
                 working_set=working_set,
@@ -249,6 +244,7 @@ class _Training:
             )
         if start is not None:
             core.set_duals(np.ascontiguousarray(start[task.examples][:, task.columns].toarray()))
+        label = np.where(task.label > 0, 0, -1).astype(np.int32) if task.free_bias else task.label
         return KernelMachine(
             task.problem,
             core,
@@ -261,49 +257,23 @@ class _Training:
             tol=request.tol,
             stopping=request.stopping,
             patience=_PATIENCE if store.single_precision and request.solver == "block" else np.inf,
-            bounds=(np.where(task.label > 0, 0, -1) if task.free_bias else task.label, cap),
+            certifier=Certifier(exact, task.problem.policy, label, cap, task.free_bias, task.examples, rounding),
         )
 
-    def _distrusted(self) -> list[int]:
-        """Tasks that float32 kept from converging, or whose objectives it may have changed by a share of ``tol``."""
-        doubts, allowed = self._doubts(), _ALLOWED * self.request.tol
-        return [task for task, result in self.results.items() if not (result.converged and doubts[task] <= allowed)]
-
-    def _check_double(self) -> None:
-        """Nor is float64 trusted: with large duals, rounding in the scores can be more than a gap that seems closed."""
-        self.doubt = max(self._doubts().values(), default=0.0)
-        if not self.doubt <= _ALLOWED * self.request.tol:
-            self.outcome.converged, self.outcome.stopped_by = False, "precision"
-            self.outcome.remark = "the scores of so large duals are not known any better"
-
-    def _doubts(self) -> dict[int, float]:
-        """By how much the objectives of every task may be off, relative, as scores that are computed again show."""
-        request = self.request
-        duals = self._dual_coef()
-        support = np.flatnonzero(np.diff(duals.indptr))
-        rows = self.rows[self.sample]
-        if not len(support):
-            return dict.fromkeys(self.results, 0.0)
-        values = self._values(rows, support)
-        scores = (duals[support].T @ (values + request.bias).T).T
-        doubts = {}
-        for position, result in self.results.items():
-            in_sample, column, score = result.sampled
-            # |sum C_i error_i| is at most the sum of the C_i times the root of the mean of the squares.
-            squared = np.bincount(column, (scores[in_sample, column] - score) ** 2, self.lanes)
-            count = np.bincount(column, minlength=self.lanes)
-            mean = (squared / np.maximum(count, 1))[self.tasks[position].columns]
-            error = np.sqrt(mean if len(result.primal) > 1 else mean.max(keepdims=True))
-            off, primal = error * result.felt, np.abs(result.primal)
-            doubts[position] = float(np.max(np.divide(off, primal, out=np.zeros_like(off), where=off > 0), initial=0.0))
-        return doubts
+    @property
+    def _doubt(self) -> float:
+        """Nor is float64 trusted: with large duals, rounding in the scores can be more than a gap that seems closed.
+        How far objectives may be off, relative, if that is too much and what a machine ended by."""
+        worst = max((float(result.doubt.max()) for result in self.results.values()), default=0.0)
+        return worst if self.outcome.stopped_by == "precision" and not worst <= ALLOWED * self.request.tol else 0.0
 
     def _indefinite(self) -> str:
         """What there is to say about a kernel without an optimum to be certified, as far as the sample shows."""
         if self.request.kernel.name in ("linear", "rbf"):
             return ""
-        rows = self.rows[self.sample]
-        eigenvalues = np.linalg.eigvalsh(self._values(rows, rows) + self.request.bias)
+        sampled = np.random.RandomState(self.request.seed).permutation(len(self.rows))[:_SAMPLE]
+        rows = self.rows[np.sort(sampled)]
+        eigenvalues = np.linalg.eigvalsh(self._values(rows) + self.request.bias)
         if eigenvalues[0] >= -_INDEFINITE * np.abs(eigenvalues).max():
             return ""
         return (
@@ -311,12 +281,13 @@ class _Training:
             f"{eigenvalues[0]:.2g}), so that there may be no optimum to be found"
         )
 
-    def _values(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Kernel values of rows of X in float64."""
+    def _values(self, rows: np.ndarray) -> np.ndarray:
+        """Kernel values of rows of X with each other, in float64."""
         X, kernel = self.request.X, self.request.kernel
         if kernel.name == "precomputed":
-            return X[np.ix_(rows, columns)].astype(np.float64)
-        return kernel.block(_as_float64(X[rows]), _as_float64(X[columns])).astype(np.float64, copy=False)
+            return X[np.ix_(rows, rows)].astype(np.float64)
+        taken = X[rows].astype(np.float64)
+        return kernel.block(taken, taken).astype(np.float64, copy=False)
 
     # Checkpoints
 
@@ -340,7 +311,7 @@ class _Training:
         for one in unstacked(part(state, "results")):
             task = index(one, "task", len(self.tasks))
             columns = self.tasks[task].columns
-            self.results[task] = result = Result.of(one, len(self.rows), columns, len(self.sample))
+            self.results[task] = result = Result.of(one, len(self.rows), columns)
             if not self.tasks[task].learns_from(result.row, result.column, self.group_begin).all():
                 raise ValueError("duals of rows that another machine learns from")
             passes, epochs = one["behind"].tolist()
@@ -366,7 +337,7 @@ class _Training:
     def _trained(self) -> KernelTrained:
         duals = self._dual_coef()
         intercept = np.asarray(duals.sum(axis=0)).ravel() * self.request.bias
-        primal, dual, worst = 0.0, 0.0, self.doubt if self.outcome.stopped_by == "precision" else 0.0
+        primal, dual, worst = 0.0, 0.0, self._doubt
         for position, task in enumerate(self.tasks):
             if position in self.results:
                 result = self.results[position]
@@ -382,7 +353,3 @@ class _Training:
         hits, misses, evaluations = (int(count) for count in self.counts)
         counts = {"hits": hits, "misses": misses, "kernel_evaluations": evaluations}
         return KernelTrained(duals, intercept, primal, dual, worst, self.outcome, counts)
-
-
-def _as_float64(X: Any) -> Any:
-    return X.astype(np.float64)

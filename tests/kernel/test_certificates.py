@@ -1,0 +1,449 @@
+"""Scores computed anew, what the core says of them, and which examples are left out."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+from multimargin import KernelSVM, _core
+from multimargin.kernel import certificate as certificate_module
+from multimargin.kernel.certificate import Certifier, ExactScores, at_once, at_risk, doubt, errors
+from multimargin.kernel.functions import Kernel
+from tests.kernel.problems import clusters, problem_of, run, store_of
+
+POLICIES = ("crammer_singer", "weston_watkins", "one_vs_rest")
+MACHINES = dict(largest_cap=1.0, eps=2.0**-23)
+
+
+@pytest.fixture(autouse=True)
+def rows_are_many(monkeypatch):
+    """So that some can be left out."""
+    for name, value in (("_FEW_ROWS", 0), ("_SHARE", 0.0), ("_LONGEST", 1)):
+        monkeypatch.setattr(certificate_module, name, value)
+
+
+def same(a, b):
+    return all(
+        getattr(a, name) == pytest.approx(getattr(b, name), rel=1e-9, abs=1e-12)
+        for name in ("violation", "primal", "dual", "worst_gap", "bias")
+    )
+
+
+def trained(policy, solver="block", tol=1e-2):
+    """A machine of the core, what it told last, and its examples."""
+    problem = problem_of(policy, n=60, seed=3)
+    label, store = problem.label.astype(np.int32), store_of(problem.X)
+    if solver == "block":
+        core = _core.KernelMachine.block(store, [0], policy, 4, label, problem.cap, 0, True, 0)
+    else:
+        given = ("kkt", "mean", "exact", 1.0, True, True, tol, 0, 0)
+        core = _core.KernelMachine.decomposition(store, policy, 4, label, problem.cap, *given)
+    return core, run(core, tol), label, problem
+
+
+def binary(solver, free_bias, tol=1e-2):
+    X, label = clusters(60, 2, seed=5)
+    X, cap = X + 2.0, np.random.RandomState(1).uniform(0.5, 2.0, size=60)
+    sign = np.where(label == 1, 1, -1).astype(np.int32)
+    if solver == "block":
+        core = _core.KernelMachine.smo(store_of(X), [0], sign, cap, 0)
+    else:
+        core = _core.KernelMachine.plain_smo(store_of(X), [0], sign, cap, free_bias, True, tol)
+    return core, run(core, tol), sign, cap, X
+
+
+# The core
+
+
+@pytest.mark.parametrize(
+    ("policy", "solver"),
+    [*((policy, "block") for policy in POLICIES), *((policy, "decomposition") for policy in POLICIES[:2])],
+)
+def test_a_certificate_is_what_the_machine_says(policy, solver):
+    core, told, label, problem = trained(policy, solver)
+    duals, scores = core.duals(), core.scores(np.arange(60))
+    again, violation = _core.lane_certificate(policy, label, problem.cap, duals, scores)
+    assert same(again, told) and again.complete and violation.max() == pytest.approx(told.violation)
+    # Examples without duals and without a loss change nothing.
+    worth = duals.any(axis=1) | (violation > 0)
+    assert 0 < worth.sum() < 60
+    some = label[worth], problem.cap[worth], duals[worth], scores[worth]
+    assert same(_core.lane_certificate(policy, *some)[0], told)
+
+
+@pytest.mark.parametrize("solver", ["block", "decomposition"])
+def test_a_certificate_with_a_free_bias_is_what_the_machine_says(solver):
+    core, told, sign, cap, _ = binary(solver, True)
+    duals, scores = core.duals().ravel(), core.scores(np.arange(60)).ravel()
+    (again,) = _core.binary_certificates(np.array([0, 60]), sign, cap, duals, scores)
+    assert same(again, told) and again.bias == told.bias != 0
+    worth = (duals != 0) | (sign * (scores + told.bias) < 1)
+    assert 0 < worth.sum() < 60
+    some = sign[worth], cap[worth], duals[worth], scores[worth]
+    (few,) = _core.binary_certificates(np.array([0, worth.sum()]), *some)
+    assert (few.primal, few.dual, few.bias) == pytest.approx((told.primal, told.dual, told.bias), rel=1e-9)
+
+
+def test_a_binary_machine_without_a_bias_is_a_lane():
+    core, told, sign, cap, _ = binary("decomposition", False)
+    label = np.where(sign > 0, 0, -1).astype(np.int32)
+    again, _ = _core.lane_certificate("one_vs_rest", label, cap, core.duals(), core.scores(np.arange(60)))
+    assert (again.primal, again.dual, again.worst_gap) == pytest.approx((told.primal, told.dual, told.worst_gap))
+
+
+def test_scores_that_are_no_numbers_prove_nothing():
+    label, cap, duals = np.array([0, 1], dtype=np.int32), np.ones(2), np.zeros((2, 2))
+    for bad in (np.nan, np.inf):
+        told, _ = _core.lane_certificate("crammer_singer", label, cap, duals, np.array([[0, bad], [0, 0.0]]))
+        assert told.worst_gap == np.inf and told.stuck
+        sign = np.array([1, -1], dtype=np.int32)
+        (told,) = _core.binary_certificates(np.array([0, 2]), sign, cap, np.zeros(2), np.array([-bad, 0.0]))
+        assert told.worst_gap == np.inf or told.primal != told.primal
+
+
+LANES = ("crammer_singer", np.array([0, 1], np.int32), np.ones(2), np.zeros((2, 2)), np.zeros((2, 2)))
+SIGNED = (np.array([0, 2]), np.array([1, -1], np.int32), np.ones(2), np.zeros(2), np.zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "at", "bad", "words"),
+    [
+        ("lane_certificate", LANES, 0, "nonsense", "formulation"),
+        ("lane_certificate", LANES, 1, np.array([0, 2], np.int32), "not a lane"),
+        ("lane_certificate", LANES, 1, np.array([0, -1], np.int32), "not a lane"),
+        ("lane_certificate", LANES, 1, np.zeros(3, np.int32), "one for each example"),
+        ("lane_certificate", LANES, 2, np.ones(3), "one for each example"),
+        ("lane_certificate", LANES, 2, np.array([1.0, 0.0]), "positive and finite"),
+        ("lane_certificate", LANES, 3, np.zeros((3, 2)), "examples x lanes"),
+        ("lane_certificate", LANES, 3, np.zeros((2, 3)), "examples x lanes"),
+        ("lane_certificate", LANES, 4, np.zeros((1, 2)), "examples x lanes"),
+        ("lane_certificate", LANES, 4, np.zeros((2, 1)), "at least two lanes"),
+        ("lane_certificate", LANES, 4, np.zeros((2, 0)), "at least one lane"),
+        ("binary_certificates", SIGNED, 0, np.array([0, 3]), "end at the number of examples"),
+        ("binary_certificates", SIGNED, 0, np.array([1, 2]), "begin at 0"),
+        ("binary_certificates", SIGNED, 0, np.array([0, 2, 1, 2]), "not decrease"),
+        ("binary_certificates", SIGNED, 0, np.array([0]), "begin at 0"),
+        ("binary_certificates", SIGNED, 1, np.array([1, 0], np.int32), "1 or -1"),
+        ("binary_certificates", SIGNED, 1, np.ones(3, np.int32), "one for each example"),
+        ("binary_certificates", SIGNED, 2, np.array([1.0, np.inf]), "positive and finite"),
+        ("binary_certificates", SIGNED, 3, np.zeros(1), "one for each example"),
+        ("binary_certificates", SIGNED, 4, np.zeros(3), "one for each example"),
+    ],
+)
+def test_what_a_certificate_refuses(function, given, at, bad, words):
+    getattr(_core, function)(*given)
+    with pytest.raises(ValueError, match=words):
+        getattr(_core, function)(*given[:at], bad, *given[at + 1 :])
+
+
+@pytest.mark.parametrize(("function", "given"), [("lane_certificate", LANES), ("binary_certificates", SIGNED)])
+def test_arrays_of_other_kinds_are_refused(function, given):
+    for at in range(1, len(given)):
+        for bad in (given[at][None], given[at].astype(object), "text", None):
+            with pytest.raises(TypeError):
+                getattr(_core, function)(*given[:at], bad, *given[at + 1 :])
+
+
+def test_no_examples_are_no_loss():
+    none = np.zeros(0, np.int32), np.zeros(0)
+    told, violation = _core.lane_certificate("weston_watkins", *none, np.zeros((0, 3)), np.zeros((0, 3)))
+    assert (told.primal, told.dual, told.worst_gap, len(violation)) == (0, 0, 0, 0)
+    nobody = _core.binary_certificates(np.array([0, 0, 0]), *none, np.zeros(0), np.zeros(0))
+    assert [told.worst_gap for told in nobody] == [0, 0]
+
+
+# Scores
+
+
+def of(kernel, X, storage):
+    given = sp.csr_array(X) if storage == "csr" else X
+    if kernel == "precomputed":
+        return Kernel("precomputed"), Kernel("rbf", 0.5).block(X, X)
+    if kernel == "callable":
+        return Kernel("callable", function=lambda A, B: (A @ B.T + 1.0) ** 2), X
+    return Kernel(kernel, 0.5, 2, 1.0), given
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "sigmoid", "precomputed", "callable"])
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("values", "rows", "density"), [(1 << 18, 128, 0.7), (20, 128, 0.7), (1 << 18, 3, 0.03)])
+def test_scores_are_kernel_times_duals(monkeypatch, kernel, storage, dtype, values, rows, density):
+    monkeypatch.setattr(certificate_module, "_VALUES_AT_ONCE", values)
+    monkeypatch.setattr(certificate_module, "_ROWS_AT_ONCE", rows)
+    random = np.random.RandomState(0)
+    X = (random.normal(size=(30, 4)) + 3.0).astype(dtype)
+    function, given = of(kernel, X, storage)
+    held = random.permutation(30)[:25]  # rows of X that are in the store, in its order
+    K = function.block(given.astype(np.float64), given.astype(np.float64))[np.ix_(held, held)] + 0.25
+    support, others = np.array([1, 2, 7, 11, 12, 20]), np.array([0, 24, 9])
+    duals = random.normal(size=(6, 12)) * (random.uniform(size=(6, 12)) < density)
+    assert duals.any()
+    exact = ExactScores(function, given, held, 0.25, K.diagonal(), **MACHINES)
+    scores, blurred = at_once(exact.scores(support, others, duals if density > 0.1 else sp.csr_array(duals)))
+    assert not blurred
+    expected = K[np.concatenate([support, others])][:, support] @ duals
+    np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_no_duals_no_scores():
+    exact = ExactScores(Kernel("linear"), np.eye(3), np.arange(3), 0.5, np.ones(3), **MACHINES)
+    none = np.zeros(0, dtype=np.int64)
+    assert at_once(exact.scores(none, np.arange(3), np.zeros((0, 2))))[0].tolist() == [[0, 0]] * 3
+    assert at_once(exact.scores(none, none, np.zeros((0, 2))))[0].shape == (0, 2)
+
+
+def test_slabs_are_of_bounded_work(monkeypatch):
+    exact = ExactScores(Kernel("linear"), np.ones((40, 10)), np.arange(40), 0.0, np.full(40, 10.0), **MACHINES)
+    monkeypatch.setattr(certificate_module, "_ROWS_AT_ONCE", 2)
+    assert exact.cost == 110.0 and exact.work(20, 20) == 110.0 * (200 + 400)
+    given = np.arange(20), np.arange(20, 40), np.ones((20, 1))
+    monkeypatch.setattr(certificate_module, "_WORK_OF_SLAB", 110.0 * 39)
+    assert sum(1 for _ in exact.scores(*given)) >= 10
+    monkeypatch.setattr(certificate_module, "_WORK_OF_SLAB", 110.0 * 1000)
+    assert sum(1 for _ in exact.scores(*given)) == 0
+
+
+def test_foreign_values_are_taken_as_they_are():
+    """A matrix that is symmetric but for rounding has two values for a pair: that of the row's own line counts."""
+    K = np.array([[1.0, 0.5], [0.50001, 1.0]])
+    for kernel, X in ((Kernel("precomputed"), K), (Kernel("callable", function=lambda A, B: K), np.eye(2))):
+        exact = ExactScores(kernel, X, np.arange(2), 0.0, np.ones(2), **MACHINES)
+        scores, _ = at_once(exact.scores(np.arange(2), np.zeros(0, np.int64), np.ones((2, 1))))
+        assert scores.ravel().tolist() == [1.5, 1.50001]
+
+
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+@pytest.mark.parametrize(
+    ("row", "gamma", "blurred"),
+    [
+        ((1.0, 0.0), 1e20, False),  # the same as another one
+        ((1.0, -0.0), 1e20, False),
+        ((1.0 + 1e-9, 0.0), 1e20, True),  # nearly the same
+        ((1.0 + 1e-9, 0.0), 1.0, False),  # whose distance makes no difference
+        ((1.0 + 1e-6, 0.0), 1e20, False),  # its distance is known to a hundredth: the value is zero
+        ((1.0 + 1e-6, 0.0), 1e12, True),  # exp(-1), give or take a hundredth
+        ((1.5, 0.5), 1e20, False),
+    ],
+)
+def test_values_that_float64_does_not_know(storage, row, gamma, blurred):
+    X = np.array([(1.0, 0.0), (5.0, -2.0), row, (-3.0, 4.0)])
+    if storage == "csr":
+        X = sp.csr_array(X)
+    exact = ExactScores(Kernel("rbf", gamma=gamma), X, np.arange(4), 0.0, np.ones(4), **MACHINES)
+    for support, others in (([0, 1], [2, 3]), ([0, 1, 2, 3], []), ([2, 3], [1, 0])):
+        made = at_once(exact.scores(np.array(support), np.array(others, dtype=np.int64), np.ones((len(support), 1))))
+        assert made[1] == blurred
+    _, of_others = at_once(exact.scores(np.array([1]), np.array([0, 2, 3]), np.ones((1, 1))))
+    assert not of_others  # what is not asked for need not be known
+
+
+# Which examples
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_at_risk_is_who_has_a_loss_with_worse_scores(policy):
+    random = np.random.RandomState(2)
+    scores, label = 2 * random.normal(size=(200, 3)), random.randint(3, size=200).astype(np.int32)
+    room = np.where(np.arange(200) % 2, 0.2, 0.6)
+    own = np.arange(3) == label[:, None]
+    if policy == "one_vs_rest":
+        margin = np.where(own, scores, -scores).min(axis=1) - room
+    else:
+        margin = (scores[own][:, None] - np.where(own, -np.inf, scores)).min(axis=1) - 2 * room
+    expected = margin < 1
+    assert 20 < expected.sum() < 198
+    assert (at_risk(policy, label, np.ones(200), scores, room) == expected).all()
+
+
+def test_longer_rows_have_more_room():
+    exact = ExactScores(
+        Kernel("linear"), np.ones((4, 1)), np.arange(4), 0.0, np.array([0.0, 1.0, 1.0, 98.0]), **MACHINES
+    )
+    assert exact.room(np.arange(4)) == pytest.approx(np.array([1.0, 1.0, 1.0, np.sqrt(98 / 25)]) * 0.01)
+    assert exact.safe(np.array([0, 3]), np.array([[0.00125], [0.0024]]))
+    assert not exact.safe(np.array([0, 3]), np.array([[0.00126], [0.0]]))
+    assert not exact.safe(np.array([0]), np.array([[np.nan]]))
+
+
+class Watched(ExactScores):
+    """Counts the rows that it computes."""
+
+    def scores(self, support, others, coef):
+        self.counted = [*getattr(self, "counted", []), len(support) + len(others)]
+        return (yield from super().scores(support, others, coef))
+
+
+class Off:
+    """A machine whose scores are off by so much."""
+
+    def __init__(self, core, by):
+        self.core, self.by, self.duals, self.lanes = core, by, core.duals, core.lanes
+
+    def scores(self, examples):
+        return self.core.scores(examples) + self.by
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    ("by", "all_of_them"), [(0.0, False), (1e-3, False), (-1e-3, False), (1.5e-3, True), (0.1, True)]
+)
+def test_certificates_are_of_the_duals_alone(policy, by, all_of_them):
+    core, told, label, problem = trained(policy)
+    exact = Watched(Kernel("linear"), problem.X, np.arange(60), 0.0, np.ones(60), **MACHINES)
+    certifier = Certifier(exact, policy, label, problem.cap, False, np.arange(60), 1.0)
+    made = at_once(certifier.certificate(Off(core, by), 0.0))
+    assert same(made.told, told)
+    assert exact.counted[0] < 60 and exact.counted[1:] == ([60] if all_of_them else [])
+    felt = problem.cap[core.duals().any(axis=1)].sum()
+    assert made.doubt == pytest.approx(abs(by) * felt / told.primal, rel=1e-6, abs=1e-9)
+    half = Certifier(exact, policy, label, problem.cap, False, np.arange(60), 0.5)
+    assert at_once(half.certificate(Off(core, by), 0.0)).doubt == pytest.approx(made.doubt / 2, abs=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["block", "decomposition"])
+def test_certificates_with_a_free_bias(solver):
+    core, told, sign, cap, X = binary(solver, True)
+    exact = Watched(Kernel("linear"), X, np.arange(60), 0.0, np.ones(60), **MACHINES)
+    certifier = Certifier(
+        exact, "one_vs_rest", np.where(sign > 0, 0, -1).astype(np.int32), cap, True, np.arange(60), 1.0
+    )
+    made = at_once(certifier.certificate(core, told.bias))
+    assert same(made.told, told) and exact.counted[0] < 60
+
+
+@pytest.mark.parametrize(
+    ("squared", "felt", "primal", "is_off"),
+    [
+        (4.0, 3.0, -20.0, 0.3),
+        (0.0, 3.0, 0.0, 0.0),
+        (4.0, 3.0, 0.0, 1.0),
+        (1e300, 1e200, 1.0, 1.0),
+        (4.0, 0.0, 0.0, 0.0),
+    ],
+)
+def test_doubt_is_what_scores_are_off_by(squared, felt, primal, is_off):
+    assert doubt(squared, felt, primal) == pytest.approx(is_off)
+    several = doubt(np.full(2, squared), np.full(2, felt), np.full(2, primal))
+    assert several == pytest.approx([is_off] * 2)
+
+
+def test_errors_have_squares():
+    given = np.array([1.0, np.inf, 1e300, 3.0]), np.array([0.5, 0.0, -1e300, np.nan])
+    assert errors(*given).tolist()[:3] == [0.5, 1e150, 1e150] and np.isnan(errors(*given)[3])
+
+
+def test_more_work_than_allowed_is_not_begun():
+    core, _, label, problem = trained("crammer_singer")
+    exact = Watched(Kernel("linear"), problem.X, np.arange(60), 0.0, np.ones(60), **MACHINES)
+    certifier = Certifier(exact, "crammer_singer", label, problem.cap, False, np.arange(60), 1.0)
+    at_once(certifier.certificate(core, 0.0))
+    support = int(core.duals().any(axis=1).sum())
+    least = exact.work(support, exact.counted[0] - support)
+    del exact.counted
+    assert at_once(certifier.certificate(core, 0.0, 0.99 * least)) is None and not hasattr(exact, "counted")
+    assert at_once(certifier.certificate(core, 0.0, least)) is not None
+    assert at_once(certifier.certificate(Off(core, 5.0), 0.0, least)) is None  # nor are all of them
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1 << 20])
+def test_scores_are_read_in_chunks(monkeypatch, chunk):
+    monkeypatch.setattr(certificate_module, "_SCORES_AT_ONCE", chunk)
+    core, told, label, problem = trained("weston_watkins")
+    exact = ExactScores(Kernel("linear"), problem.X, np.arange(60), 0.0, np.ones(60), **MACHINES)
+    certifier = Certifier(exact, "weston_watkins", label, problem.cap, False, np.arange(60), 1.0)
+    assert same(at_once(certifier.certificate(core, 0.0)).told, told)
+
+
+def test_memory_that_cannot_be_had_is_a_memory_error():
+    exact = ExactScores(Kernel("linear"), np.ones((2, 1)), np.arange(2), 0.0, np.ones(2), **MACHINES)
+
+    def too_much(*shape):
+        raise MemoryError
+
+    exact.kernel = SimpleNamespace(name="linear", block=too_much)
+    with pytest.raises(MemoryError):
+        at_once(exact.scores(np.arange(2), np.zeros(0, np.int64), np.ones((2, 1))))
+
+
+def test_some_rows_are_never_left_out(monkeypatch):
+    monkeypatch.setattr(certificate_module, "_SHARE", 0.1)
+    monkeypatch.setattr(certificate_module, "_LONGEST", 3)
+    X = np.random.RandomState(0).normal(size=(1000, 2))
+    X[[5, 70, 900]] += 5.0
+
+    def always(kernel, **change):
+        return ExactScores(kernel, X, np.arange(1000), 0.0, np.square(X).sum(axis=1), **(MACHINES | change)).always
+
+    for kernel in (Kernel("rbf", gamma=1.0), Kernel("linear")):
+        assert always(kernel)[[5, 70, 900]].all() and 60 < always(kernel).sum() < 160
+    assert always(Kernel("rbf", gamma=1.0), largest_cap=1e3).all()  # of rows that float32 takes for equal
+    assert not always(Kernel("linear"), largest_cap=1e3).all()
+    monkeypatch.setattr(certificate_module, "_FEW_ROWS", 1000)
+    assert always(Kernel("linear")).all()
+
+
+def test_scores_that_are_no_numbers_are_at_risk():
+    scores, label = np.array([[5.0, 0.0], [np.nan, 0.0]]), np.zeros(2, np.int32)
+    assert at_risk("crammer_singer", label, np.ones(2), scores, np.full(2, 0.01)).tolist() == [False, True]
+
+
+def primal_of(model, X, y, cap):
+    """The objective of a free bias, from what the model holds: one against the other, class by class."""
+    duals, total = model.dual_coef_.toarray(), 0.0
+    for j, (u, v) in enumerate(((0, 1), (0, 2), (1, 2))):
+        rows = np.isin(y, (u, v))
+        scores = X[rows] @ (X[rows].T @ duals[rows, j])
+        sign = np.where(y[rows] == u, 1, -1)
+        losses = np.maximum(0, 1 - sign * (scores + model.intercept_[j]))
+        total += 0.5 * duals[rows, j] @ scores + cap[rows] @ losses
+    return total
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_bias_is_not_chosen_by_some_examples_alone(seed):
+    """All duals are at their bounds, and the objective does not change between two values of the bias: which one it is
+    hangs on rounding, and others of the examples bound it."""
+    random = np.random.RandomState(seed)
+    n, far = random.randint(2, 12), random.randint(1, 6)
+    C, weight = random.choice([0.1, 0.3, 0.7, 1 / 3, 1.1]), random.randint(1, 9, size=n) / 8
+    near = random.uniform(0.2, 1.0, size=(2, n))
+    near *= 0.25 / np.sqrt(C * (near @ weight).sum())
+    beyond = random.uniform(1.3, 2.0, size=(2, far)) / (C * (near @ weight).sum())
+    X = np.concatenate([near[0], -near[1], beyond[0], -beyond[1], np.zeros(3)])[:, None]
+    X = np.hstack([X, np.concatenate([np.zeros(len(X) - 3), [50.0, 51.0, 52.0]])[:, None]])
+    y = np.repeat([1, 0, 1, 0, 2], [n, n, far, far, 3])
+    weights = np.concatenate([weight, weight, np.ones(2 * far + 3)])
+    order = random.permutation(len(y))
+    X, y, weights = X[order], y[order], weights[order]
+    model = KernelSVM("one_vs_one", kernel="linear", C=C).fit(X, y, sample_weight=weights)
+    assert model.primal_objective_ == pytest.approx(primal_of(model, X, y, C * weights), rel=1e-9)
+
+
+def test_rows_that_float32_takes_for_equal():
+    """Far from the mean, a row between two others has their scores in float32, though its own are others."""
+    random = np.random.RandomState(0)
+    X = np.concatenate([random.normal(size=(200, 2)), [[1000.0, -1.7], [1000.0, 0.0], [1000.0, 1.7]]])
+    y = np.concatenate([(X[:200, 0] > 0).astype(int), [1, 1, 1]])
+    model = KernelSVM("crammer_singer", gamma=1.0, C=10.0, fit_intercept=False).fit(X, y)
+    K = np.exp(-np.square(X[:, None] - X).sum(axis=2))
+    difference = model.decision_function(X)
+    losses = np.maximum(0, 1 - np.where(y == 1, difference, -difference))
+    duals = model.dual_coef_.toarray()
+    assert duals.shape[1] == 1
+    assert model.primal_objective_ == pytest.approx(
+        0.25 * float(duals[:, 0] @ K @ duals[:, 0]) + 10 * losses.sum(), rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("formulation", ["crammer_singer", "one_vs_one"])
+def test_distances_that_float64_cannot_tell_are_not_vouched_for(formulation):
+    """Near the origin rows differ by little beside those that are far away, and count as equal."""
+    X = np.concatenate([np.random.RandomState(0).normal(size=(30, 2)), [[1e9, 1e9], [-1e9, 3e9], [2e9, -1e9]]])
+    y = np.arange(33) % 3
+    with pytest.warns(ConvergenceWarning, match="not known any better"):
+        model = KernelSVM(formulation, gamma=1.0, C=10.0).fit(X, y)
+    assert not model.converged_
+    assert KernelSVM(formulation, gamma=1.0, C=10.0).fit(X[:30], y[:30]).converged_
