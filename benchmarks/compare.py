@@ -102,7 +102,7 @@ def threads(options: argparse.Namespace, report: Report) -> None:
     """Two threads against one."""
     report.heading("Two threads against one")
     report.table("set", "formulation", "1 thread s", "2 threads s", "ratio", "repeats exactly", "equals 1 thread")
-    for name in options.sets or ("news20", "mnist"):
+    for name in options.sets or ("news20", "mnist", "embeddings"):
         with Worker(load, name, options.dtype) as alone, Worker(load, name, options.dtype, threads=2) as pair:
             for formulation in ("one_vs_rest", "crammer_singer"):
                 problem = Problem(formulation, "hinge", 1.0)

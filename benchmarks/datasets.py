@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from families import embeddings
 
 NAMES = ("news20", "reuters52", "banking77", "mnist", "usps", "isolet", "letter", "covtype")
 COVTYPE_ROWS = 100_000
@@ -60,8 +61,11 @@ def load(name: str, dtype: str | type = np.float64, covtype_rows: int = COVTYPE_
     """Load a set, scaled as the benchmarks use it.
 
     Text becomes unit-length tf-idf rows, mnist is divided by 255, covtype is scaled by feature and cut to 100,000
-    random rows; the others are as stored.
+    random rows; the others are as stored. "embeddings" is generated.
     """
+    if name == "embeddings":
+        X, y = embeddings()
+        return Data(name, X.astype(dtype), y)
     X, y, X_test, y_test, is_text = _stored(name)
     if is_text:
         idf = inverse_document_frequency(X)

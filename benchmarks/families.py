@@ -1,4 +1,4 @@
-"""Generated rows with very many classes, which are neither easy nor hopeless to tell apart."""
+"""Generated rows with many classes, which are neither easy nor hopeless to tell apart."""
 
 from __future__ import annotations
 
@@ -45,3 +45,15 @@ def generate(shape: Shape, seed: int = 0) -> tuple[sp.csr_array, np.ndarray]:
     other = y // FAMILY * FAMILY + random.integers(FAMILY, size=shape.examples)
     y[wrong] = np.minimum(other, shape.classes - 1)[wrong]
     return X, y
+
+
+def embeddings(
+    examples: int = 20_000, features: int = 768, classes: int = 150, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Dense unit-length rows as networks make them: few directions hold most of the squares, all share some."""
+    random = np.random.default_rng(seed)
+    strength = 1 / np.sqrt(1 + np.arange(features))
+    y = random.integers(classes, size=examples)
+    centre = random.normal(size=(classes, features))[y]
+    X = strength * (0.9 * centre + 1.3 * random.normal(size=(examples, features)) + random.normal(size=features))
+    return X / np.linalg.norm(X, axis=1, keepdims=True), y

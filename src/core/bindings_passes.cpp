@@ -194,10 +194,10 @@ void define_passes(nb::module_ &m) {
           },
           "data"_a, "indices"_a, "indptr"_a);
 
-  nb::class_<PyPasses>(m, "Passes", "The schedule of passes over one block, or several one after the other.")
+  nb::class_<PyPasses>(m, "Passes", "The schedule of passes over one block, or several, one after the other or side by side.")
       .def(
           "__init__",
-          [](PyPasses *self, nb::list blocks, bool first_full) {
+          [](PyPasses *self, nb::list blocks, bool first_full, bool side_by_side) {
             std::vector<mm::Block *> inner;
             std::vector<nb::object> kept;
             for (nb::handle item : blocks) {
@@ -216,9 +216,12 @@ void define_passes(nb::module_ &m) {
               inner.push_back(block.block.get());
             }
             if (inner.empty()) throw nb::value_error("passes need a block");
-            new (self) PyPasses{std::move(kept), mm::Passes(inner, first_full)};
+            if (side_by_side && inner.size() > 1 && inner[0]->problem().separable())
+              throw nb::value_error("separable lanes are not visited side by side");
+            new (self) PyPasses{std::move(kept), mm::Passes(inner, first_full, side_by_side)};
           },
-          "blocks"_a, "first_full"_a = true, "The first pass is full, or else a shrunk one.")
+          "blocks"_a, "first_full"_a = true, "side_by_side"_a = false,
+          "The first pass is full, or else a shrunk one. Side by side: a thread visits each block, on a copy of W.")
       .def("state", [](PyPasses &self) { return state_of(self.passes); }, "As that of Weights, without the blocks.")
       .def("set_state", [](PyPasses &self, nb::dict state) { set_state(self.passes, state); }, "state"_a)
       .def("scale_step", [](const PyPasses &self, const mm::Weights &weights) { return self.passes.scale_step(weights); },

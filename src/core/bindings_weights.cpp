@@ -74,6 +74,14 @@ void define_weights(nb::module_ &m) {
           "row"_a, "weight"_a, "Weighted squares of the coordinates of rows, summed by direction.")
       .def_prop_ro("count", &mm::Directions::count)
       .def_prop_ro(
+          "ratios",
+          [](const mm::Directions &self) {
+            std::vector<double> ratios;
+            for (Index t = 0; t < self.count(); ++t) ratios.push_back(self.ratio(t));
+            return owned_array(std::move(ratios));
+          },
+          nb::rv_policy::move, "How much stiffer the metric is along each.")
+      .def_prop_ro(
           "U", [](const mm::Directions &self) { return owned_array(self.U()); }, nb::rv_policy::move,
           "As it was given.")
       .def(

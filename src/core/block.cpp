@@ -151,7 +151,7 @@ void Block::state(State &state) {
   if (pegasos_) state.part("pegasos", *pegasos_);
 }
 
-void Block::visit(const WeightsView &weights, double scale, Index count) {
+void Block::visit(const WeightsView &weights, double scale, Index count, MoveLog *log) {
   if (pegasos_) return visit_pegasos(weights, count);
   constexpr double at_rest = 1e-12; // violations below are rounding
   const Index begin = cursor_;
@@ -173,21 +173,31 @@ void Block::visit(const WeightsView &weights, double scale, Index count) {
                 &sums_.sum_of_violations,
                 sums_.loss.data(),
                 sums_.dual.data(),
-                &sums_.updates};
+                &sums_.updates,
+                log};
   if (weights.sparse) return kernels().visit_sparse[problem_.squared](examples(), *weights.sparse, pass);
   const auto formulation = static_cast<int>(problem_.formulation);
   const auto visit = rates_.empty() ? kernels().visit[formulation][problem_.squared]
                                     : kernels().visit_exponentiated[formulation];
+  visit(followed(weights), weights, pass);
+}
+
+void Block::follow(const WeightsView &weights, const MoveLog &log) { kernels().follow(followed(weights), weights, log); }
+
+// The examples, their rows followed by coordinates where the weights are held back.
+Examples Block::followed(const WeightsView &weights) {
   Examples visited = examples();
+  hold_back(weights);
   if (weights.directions) {
-    if (held_back_.get() != weights.directions) hold_back(*weights.directions);
     visited.rows = &held_rows_;
     visited.norm = held_norm_.data();
   }
-  visit(visited, weights, pass);
+  return visited;
 }
 
-void Block::hold_back(const Directions &directions) {
+void Block::hold_back(const WeightsView &weights) {
+  if (!weights.directions || held_back_.get() == weights.directions) return;
+  const Directions &directions = *weights.directions;
   held_back_ = directions.shared_from_this();
   own_directions_ = directions.of(rows_);
   held_rows_ = own_directions_->followed(rows_);

@@ -45,7 +45,9 @@ public:
   // `rest_share` of the mean (shrunk). `visit` takes a share of the pass and adds to the sums.
   enum class Kind { thorough, full, shrunk };
   void begin_pass(Kind kind, bool permute, double rest_share, double scale_step);
-  void visit(const WeightsView &weights, double scale, Index count);
+  void visit(const WeightsView &weights, double scale, Index count, MoveLog *log = nullptr);
+  void follow(const WeightsView &weights, const MoveLog &log); // moves W as a visit elsewhere has moved its copy
+  void hold_back(const WeightsView &weights);                  // before these weights are followed or visited, in threads
   Index visits() const { return static_cast<Index>(order_.size()); }
   Index visits_left() const { return visits() - cursor_; }
 
@@ -87,7 +89,7 @@ public:
 
 private:
   Examples examples() const;
-  void hold_back(const Directions &directions);
+  Examples followed(const WeightsView &weights);
   void visit_pegasos(const WeightsView &weights, Index count);
   void begin_sums();
 

@@ -5,6 +5,7 @@
 #include "binary.hpp"
 #include "kernels.hpp"
 #include "lanes.hpp"
+#include "moves.hpp"
 #include "row_kernels.hpp"
 #include "subproblem_crammer_singer.hpp"
 #include "subproblem_weston_watkins.hpp"
@@ -217,7 +218,21 @@ template <class Policy> void visit(const Examples &x, const WeightsView &weights
       prefetch_duals(x, following);
       const Move move =
           visit_one<Policy>(x, rows, W, weights.stride, pass.order[position], next_row, buffer, pass);
-      if (move.row >= 0) rows.add(*x.rows, move, W, weights.stride);
+      if (move.row < 0) continue;
+      rows.add(*x.rows, move, W, weights.stride);
+      if (pass.log) pass.log->note(move, weights);
+    }
+  });
+}
+
+// Moves W as another copy of it has been moved; its rows were not scored just before.
+inline void follow(const Examples &x, const WeightsView &weights, const MoveLog &log) {
+  with_weights(weights, [&]<class S>(S *W) {
+    const RowOperations<S> rows = row_operations<S>(*x.rows);
+    const Buffers buffer(x);
+    for (Index place = 0; place < log.size(); ++place) {
+      const Move move = log.at(place, weights, buffer.change);
+      (move.lanes ? rows.add : rows.add_far)(*x.rows, move, W, weights.stride);
     }
   });
 }

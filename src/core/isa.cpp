@@ -46,6 +46,7 @@ const Kernels &MM_JOIN(kernels_, MM_ISA)() {
       {{propose<CrammerSinger<false>>, propose<CrammerSinger<true>>},
        {propose<WestonWatkins<false>>, propose<WestonWatkins<true>>},
        {propose<OneVsRest<false>>, propose<OneVsRest<true>>}},
+      follow,
       accumulate,
       respond,
       imply,

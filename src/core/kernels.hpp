@@ -26,6 +26,7 @@ struct Examples {
 
 class Directions;
 class LaneRanking;
+class MoveLog;
 class SparseWeights;
 
 // W: (n_features + intercept) x stride, float32 or float64, and a row for every direction; or sparse, and there is no
@@ -77,6 +78,7 @@ struct PassArgs {
   double *loss;               // by scale and part, see loss_size; at the moment of the visit, before the step
   double *dual;               // by part, after the step
   Index *updates;
+  MoveLog *log = nullptr;     // of the moves of W
 };
 
 // Between which learning rates of the exponentiated gradient stay (exponentiated.hpp), in units of 1 / (C A).
@@ -235,6 +237,7 @@ struct Kernels {
   // examples [begin, end): the proximal step of the Newton solver. alpha stays. out: rows of alpha_stride.
   void (*propose[3][2])(const Examples &, const WeightsView &, Index begin, Index end, double curvature, double *loss,
                         double *dual, double *out);
+  void (*follow)(const Examples &, const WeightsView &, const MoveLog &); // moves W as others did theirs
   void (*accumulate)(const Examples &, const WeightsView &, Index begin, Index end); // W += alpha' x
   void (*respond)(const Examples &, const Responses &, Index begin, Index end);
   void (*imply)(const Examples &, Index n_examples, const double *residual, double *loss);

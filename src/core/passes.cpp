@@ -6,7 +6,21 @@
 
 namespace mm {
 
-Passes::Passes(std::vector<Block *> blocks, bool first_full) : blocks_(std::move(blocks)), next_full_(first_full) {
+namespace {
+// Side by side: visits that others make before a block hears of them; the least visits of a block between two meetings;
+// of how many visits on threads are worth it. With 256 the passes that fits take are as many as with one block on text,
+// images and embeddings, with two threads; with 1024 and more they are twice as many and more.
+constexpr Index kUnheard = 256, kLeastGroup = 4, kFewVisits = 512;
+constexpr double kTooViolated = 2; // times the least violation of a full pass
+constexpr double kLongerCalls = 12; // threads have to be woken up
+} // namespace
+
+Passes::Passes(std::vector<Block *> blocks, bool first_full, bool side_by_side)
+    : blocks_(std::move(blocks)), next_full_(first_full) {
+  if (side_by_side && blocks_.size() > 1) {
+    side_by_side_ = std::make_unique<SideBySide>(blocks_);
+    group_ = std::max(kLeastGroup, kUnheard / (static_cast<Index>(blocks_.size()) - 1));
+  }
   double cost = 0;
   for (const Block *block : blocks_) {
     n_examples_ += block->n_examples();
@@ -15,8 +29,17 @@ Passes::Passes(std::vector<Block *> blocks, bool first_full) : blocks_(std::move
   cost_of_row_ = n_examples_ > 0 ? cost / static_cast<double>(n_examples_) : 1;
 }
 
-// Up to `count` visits, of the blocks one after the other; false when some of the pass are left.
+Index Passes::visits_left() const {
+  Index left = 0;
+  for (const Block *block : blocks_) left += block->visits_left();
+  return left;
+}
+
+// Up to `count` visits; false when some of the pass are left.
 bool Passes::visit(Weights &weights, double scale, Index count) {
+  const Index left = visits_left();
+  if (side_by_side_ && group_ >= kLeastGroup && std::min(count, left) >= kFewVisits && !weights.sparse())
+    return visit_side_by_side(weights, scale, count, left);
   for (Block *block : blocks_) {
     const Index here = std::min(count, block->visits_left());
     if (here > 0) block->visit(weights.view(), scale, here);
@@ -24,6 +47,30 @@ bool Passes::visit(Weights &weights, double scale, Index count) {
     if (block->visits_left() > 0) return false;
   }
   return true;
+}
+
+// Every block its share, as many of what it has left.
+bool Passes::visit_side_by_side(Weights &weights, double scale, Index count, Index left) {
+  std::vector<Index> counts;
+  for (const Block *block : blocks_) {
+    const double share = static_cast<double>(count) / static_cast<double>(left);
+    const Index here = block->visits_left();
+    counts.push_back(share >= 1 ? here : static_cast<Index>(share * static_cast<double>(here)));
+  }
+  side_by_side_->visit(weights, scale, counts, group_);
+  return count >= left;
+}
+
+// After a full pass: violations that grow are those of steps that overshoot together.
+void Passes::watch_violations() {
+  double sum = 0, visits = 0;
+  for (const Block *block : blocks_) {
+    sum += block->sums().sum_of_violations;
+    visits += static_cast<double>(block->visits());
+  }
+  const double mean = sum / std::max(visits, 1.0);
+  if (mean > kTooViolated * least_violation_) group_ /= 2;
+  least_violation_ = std::min(least_violation_, mean);
 }
 
 namespace {
@@ -56,6 +103,7 @@ PassRecord Passes::end_pass(Weights &weights) {
     for (std::size_t m = 0; m < dual.size(); ++m) dual[m] += sums.dual[m];
   }
   if (!full_) return record;
+  if (side_by_side_) watch_violations();
   std::vector<double> w(static_cast<std::size_t>(weights.stride())), v(w.size());
   const double distance = weights.squared_norms(w.data(), v.data());
   record.w_norm = std::accumulate(w.begin(), w.end(), 0.0);
@@ -103,7 +151,8 @@ constexpr double kCostOfPassEnd = 1e4;
 constexpr double kLooksAtWeights = 4; // norms, stages
 
 Stopped Passes::run(Weights &weights, const RunOptions &options, std::vector<PassRecord> &records) {
-  double budget = options.budget, epochs = 0;
+  const bool threads = side_by_side_ && group_ >= kLeastGroup;
+  double budget = options.budget * (threads ? kLongerCalls : 1), epochs = 0;
   while (epochs < options.max_epochs) {
     if (pass_ended_) {
       full_ = next_full_;
@@ -114,8 +163,7 @@ Stopped Passes::run(Weights &weights, const RunOptions &options, std::vector<Pas
       next_thorough_ = false;
     }
     const double affordable = std::max(budget, 0.0) / cost_of_row_ + 1;
-    Index left = 0;
-    for (const Block *block : blocks_) left += block->visits_left();
+    const Index left = visits_left();
     if (left == 0 && n_examples_ > 0) { // all are left out: on to those that shrunk, or even full passes leave out
       next_thorough_ = full_;
       if (!full_) end_stage(weights, options);
@@ -162,6 +210,11 @@ void Passes::state(State &state) {
   state.number("next_full", next_full_);
   state.number("next_thorough", next_thorough_);
   state.number("shrunk_effort", shrunk_effort_);
+  if (side_by_side_) {
+    state.number("group", group_);
+    state.number("least_violation", least_violation_);
+    state.check(group_ >= 0 && group_ <= kUnheard && least_violation_ >= 0, "threads out of step");
+  }
   state.check(scale_step_ > 0 && scale_step_ <= 0.25 && next_kappa_ >= 0 && std::isfinite(next_kappa_),
               "a schedule out of range");
 }

@@ -1,12 +1,15 @@
 // The schedule of passes (paper 000, section 2.1): a full pass, then shrunk passes over the examples that do not rest,
 // until they meet the tolerance or have cost `shrunk_effort` full passes. Who is left out: Block::begin_pass.
-// One block, or several one after the other.
+// One block, or several, one after the other or side by side.
 #pragma once
 
+#include <limits>
+#include <memory>
 #include <vector>
 
 #include "acceleration.hpp"
 #include "block.hpp"
+#include "side_by_side.hpp"
 
 namespace mm {
 
@@ -38,7 +41,7 @@ enum class Stopped : int { budget, tolerance, certify, epochs };
 
 class Passes {
 public:
-  explicit Passes(std::vector<Block *> blocks, bool first_full = true);
+  explicit Passes(std::vector<Block *> blocks, bool first_full = true, bool side_by_side = false);
 
   Stopped run(Weights &weights, const RunOptions &options, std::vector<PassRecord> &records);
   // Scales 1, 1 + step, 1 + 2 step and 1 + 4 step of W are tried; the step follows the best one. Plain passes take W
@@ -49,6 +52,9 @@ public:
 
 private:
   bool visit(Weights &weights, double scale, Index count);
+  bool visit_side_by_side(Weights &weights, double scale, Index count, Index left);
+  void watch_violations();
+  Index visits_left() const;
   PassRecord end_pass(Weights &weights);
   void end_stage(Weights &weights, const RunOptions &options);
 
@@ -63,6 +69,9 @@ private:
   bool next_full_ = true;
   bool next_thorough_ = false;
   double shrunk_effort_ = 0; // in full passes, since the last full one
+  std::unique_ptr<SideBySide> side_by_side_; // null: one after the other
+  Index group_ = 0;                          // visits of a block between two meetings, below kLeastGroup: never
+  double least_violation_ = std::numeric_limits<double>::max(); // mean of a full pass
 };
 
 } // namespace mm

@@ -63,6 +63,8 @@ Weights::Weights(Index n_rows, Index lanes, bool single_precision, std::shared_p
     : n_rows_(n_rows), lanes_(lanes), stride_(padded(lanes, single_precision ? 8 : 4)), single_(single_precision),
       directions_(std::move(directions)), W_(allocate_zeroed(bytes_of(n_rows + n_along(), stride_, single_))) {}
 
+std::size_t Weights::bytes() const { return bytes_of(n_rows_ + n_along(), stride_, single_); }
+
 void Weights::fold() {
   if (!held()) return;
   with_scalar(single_, [&]<class S>(S) {

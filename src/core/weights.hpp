@@ -41,6 +41,7 @@ public:
   double kappa() const { return kappa_; }
   double lambda() const { return 1 + kappa_; }
   void *data() { return W_.get(); }
+  std::size_t bytes() const; // of the array
   const Directions *held() const { return kappa_ > 0 ? directions_.get() : nullptr; } // while it is accelerated
   void fold(); // what is along the directions into W, as others read it
   SparseWeights *sparse() { return sparse_.get(); } // null: W is an array

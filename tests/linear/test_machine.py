@@ -46,7 +46,7 @@ class FakePasses:
 
 
 class FakeExamples:
-    n, n_weights, constant, hands_out_duals = 4, 2, 0.0, True
+    n, n_weights, n_blocks, constant, hands_out_duals = 4, 2, 1, 0.0, True
     directions = None
     row = np.array([10, 20, 30, 40])
 

@@ -167,7 +167,7 @@ def kernel_machine(*duals):
     return KernelMachine(
         Formulation("crammer_singer", False, 2), Core(*duals), SimpleNamespace(counts=lambda: np.zeros(3, int)),
         number=0, passes=0, epochs=0.0, counted=np.zeros(3, int), solver="block", tol=1e-3, stopping="gap",
-        patience=np.inf, bounds=(np.array([0, 1], np.int32), np.array([1.0, 2.0])),
+        patience=np.inf, certifier=SimpleNamespace(label=np.array([0, 1], np.int32), cap=np.array([1.0, 2.0])),
     )  # fmt: skip
 
 

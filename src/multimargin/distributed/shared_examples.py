@@ -33,6 +33,7 @@ class SharedExamples:
 
     first_certificate = Examples.first_certificate
     hands_out_duals = False  # they stay with the ranks
+    n_blocks = Examples.n_blocks
     estimates_gaps_high = False  # those that promise the target are evaluated
 
     def __init__(self, own: Examples, problem: Formulation, collective: Collective, *, accelerated: bool):

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from multimargin.data.rows import canonical
 from multimargin.estimators.parameters import n_threads
 from multimargin.linear.solvers import STREAMING
+from multimargin.linear.training import blocks_side_by_side, tasks
 from multimargin.problems.formulations import JOINT
 
 # Parameters without influence on what is trained; those that say when to stop may be changed to go on.
@@ -44,8 +45,8 @@ def identity(model: Any, X: Any, labels: np.ndarray, weight: np.ndarray, request
         few = X[:_ROWS_OF_A_KERNEL]
         told["kernel"] += f" #{_digest(kernel.block(few, few).astype(np.float32))}"
     told["n_jobs"] = str(request.n_threads)
-    if request.formulation in JOINT and request.solver in STREAMING:
-        del told["n_jobs"]  # one thread trains, as on every machine
+    if request.formulation in JOINT and request.solver in STREAMING:  # one machine: the threads that do train it
+        told["n_jobs"] = str(*(blocks_side_by_side(request, task) for task in tasks(request)))
     return told
 
 

@@ -88,9 +88,9 @@ class LinearSVM(LinearMachine, MarginClassifier):
         Start from the duals of the last fit when it had the same labels, formulation and loss.
     n_jobs : int or None
         Threads. None is 1, -1 all. They share the classes of one_vs_rest, the pairs of one_vs_one and dag, the folds of
-        ``probability=True``, the rows of predictions, and what newton and cutting_plane leave to BLAS. Otherwise
-        crammer_singer, weston_watkins and two classes are trained by one thread, whatever is given here. The result
-        depends on (random_state, n_jobs) only.
+        ``probability=True``, the rows of predictions, and what newton and cutting_plane leave to BLAS; and the examples
+        of crammer_singer and weston_watkins where scoring a row is much work (dense rows and many classes), which else
+        are trained by one thread, as two classes are. The result depends on (random_state, n_jobs) only.
     random_state : int, RandomState or None
         Seed of the order of visits. None is 0: fits are reproducible.
     verbose : int

@@ -16,6 +16,7 @@ import numpy as np
 from multimargin import _core
 
 SAMPLE = 256  # rows
+_ROWS_OF_ANGLES = 128
 _MOST_BYTES = 1 << 27  # of so many, which are dense
 _SHARE = 0.02  # of the sum of squares, that is left along a direction ...
 _LEAST_RATIO = 1.5  # ... if there is so much more of it
@@ -153,6 +154,25 @@ def leading(sample: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         leading = squares > _LEAST_RATIO * _SHARE * squares.sum()
         squares, vectors = squares[leading], vectors[:, leading]
         return sample.T @ vectors / np.sqrt(squares) if wide else vectors, squares
+
+
+def coherence(X: Any, row: np.ndarray, intercept: float, directions: _core.Directions | None) -> float:
+    """Mean of |cos| of the angles between rows, as steps see them: less of what is along the directions. NaN where
+    squares are no numbers."""
+    from multimargin.linear.blas import blas_threads
+
+    which = row[:: max(1, len(row) // _ROWS_OF_ANGLES)]
+    sample = np.zeros((len(which), X.shape[1] + (intercept != 0)))
+    _fill(sample, X, which, intercept)
+    with blas_threads(1), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        gram = sample @ sample.T
+        if directions is not None:
+            along = sample @ directions.U.reshape(-1, directions.count)
+            gram -= (along * (1 - 1 / directions.ratios)) @ along.T
+        length = np.sqrt(gram.diagonal())
+        cosines = np.abs(gram / np.outer(length, length))
+    n = len(which)
+    return float((cosines.sum() - n) / max(n * (n - 1), 1))
 
 
 def share_of_sample(number: int, count: int) -> slice:

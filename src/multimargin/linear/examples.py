@@ -7,16 +7,20 @@ Whoever keeps them elsewhere has the same members: on disk (stored_examples.py),
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from multimargin import _core
 from multimargin.data.csr import Csr
-from multimargin.linear.directions import held_back
+from multimargin.linear.directions import coherence, held_back
 from multimargin.linear.state import State, part, prefixed
 from multimargin.problems.formulations import Formulation, check_feasible
 from multimargin.problems.range import NEGLIGIBLE_NORM
+
+# Threads do not see each other's steps at once: so rows have to be this far apart, by the mean of |cos|.
+_APART = 0.25
 
 
 @dataclass
@@ -35,6 +39,7 @@ class Examples:
     norm: np.ndarray  # float64, ||x_i||^2
     constant: float
     directions: _core.Directions | None = None  # along which accelerated weights are held back
+    n_blocks: int = 1  # which threads visit side by side
 
     # Epochs after which there is a certificate at the latest, so that Ctrl-C finds one.
     first_certificate = 25.0
@@ -63,25 +68,31 @@ class Examples:
         norm = self.norm if self.directions is None else self.directions.curvatures(self.row, self.norm)
         return float(np.mean(self.cap * norm)) if self.n else 0.0
 
-    def block(self, problem: Formulation, lists: bool, seed: int) -> _core.Block:
-        """The examples as the core visits them, with duals of zero."""
+    def block(self, problem: Formulation, lists: bool, seed: int, which: slice = slice(None)) -> _core.Block:
+        """Examples as the core visits them, with duals of zero."""
         return _core.Block(
             self.rows,
             problem.policy,
             problem.squared,
             problem.lanes,
-            self.row,
-            self.label,
-            self.cap,
-            self.norm,
+            self.row[which],
+            self.label[which],
+            self.cap[which],
+            self.norm[which],
             lists,
             seed,
         )
 
     def schedule(self, problem: Formulation, lists: bool, seed: int) -> tuple[list[_core.Block], _core.Passes]:
         """The blocks of a machine, and the passes over them."""
-        blocks = [self.block(problem, lists, seed)]
-        return blocks, _core.Passes(blocks)
+        parts = enumerate(self._parts())
+        blocks = [self.block(problem, lists, seed + number, which) for number, which in parts]
+        return blocks, _core.Passes(blocks, side_by_side=True)
+
+    def _parts(self) -> list[slice]:
+        """The examples of every block."""
+        cuts = [self.n * number // self.n_blocks for number in range(self.n_blocks + 1)]
+        return [slice(begin, end) for begin, end in pairwise(cuts)]
 
     def candidate(self, passes: _core.Passes, out: _core.Weights) -> bool:
         """As the algorithm's, which may be overruled; here it is not."""
@@ -104,15 +115,15 @@ class Examples:
 
     def set_state_of(self, blocks: list[_core.Block], problem: Formulation, state: State) -> None:
         """Go on from there."""
-        for i, block in enumerate(blocks):
+        for i, (block, which) in enumerate(zip(blocks, self._parts(), strict=True)):
             block.set_state(part(state, f"block{i}"))
-            self.check_duals(block, problem)
+            self.check_duals(block, problem, which)
 
-    def check_duals(self, block: _core.Block, problem: Formulation) -> None:
-        """Refuse duals of the examples that no certificate may be built on."""
+    def check_duals(self, block: _core.Block, problem: Formulation, which: slice = slice(None)) -> None:
+        """Refuse duals of the examples of a block that no certificate may be built on."""
         value, lane, indptr = block.duals()
         example = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-        check_feasible(problem, self.label, self.cap, example, lane, value)
+        check_feasible(problem, self.label[which], self.cap[which], example, lane, value)
 
     @property
     def matrix(self) -> Any:
@@ -137,6 +148,7 @@ class Examples:
         cap: np.ndarray,
         row: np.ndarray,
         directions: _core.Directions | None = None,
+        n_blocks: int = 1,
     ) -> Examples:
         """Examples from rows ``row`` of X with encoded classes ``y`` and caps ``cap`` (one of each a row)."""
         cap = cap * problem.cap_scale
@@ -146,4 +158,6 @@ class Examples:
         label = problem.lane_labels(y)
         row, label, cap, norm = row[learns], label[learns], cap[learns], norm[learns]
         held = held_back(directions, row, norm, cap, problem.n_parts)
-        return cls(X, rows, row, label, cap, norm, constant, held)
+        if n_blocks > 1 and not coherence(X, row, rows.intercept, held) <= _APART:
+            n_blocks = 1
+        return cls(X, rows, row, label, cap, norm, constant, held, n_blocks)

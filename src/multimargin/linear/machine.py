@@ -7,13 +7,14 @@ W). Its relative gap is (primal + f) / primal; for separable lanes the worst lan
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from multimargin import _core
+from multimargin.data.thread_pool import ThreadPool
 from multimargin.linear.state import State, attributes, check_counts, number, part, prefixed, set_attributes
 from multimargin.problems.formulations import Formulation, check_feasible
 from multimargin.problems.range import SMALLEST_OBJECTIVE
@@ -214,9 +215,9 @@ class Machine:
             return self.new_weights(single_precision)
         return _core.Weights(self.n_weights, self.problem.lanes, single_precision, directions)
 
-    def slices(self) -> Iterator[tuple[_core.Block, int, int]]:
-        """Blocks with ranges of their examples that cost about one budget each."""
-        for block in self.blocks:
+    def slices(self, blocks: Iterable[_core.Block] | None = None) -> Iterator[tuple[_core.Block, int, int]]:
+        """Blocks, all if none are given, with ranges of their examples that cost about one budget each."""
+        for block in self.blocks if blocks is None else blocks:
             n = block.n_examples
             step = max(1, int(n * BUDGET / max(block.cost_of_pass, 1.0)))
             for begin in range(0, n, step):
@@ -244,11 +245,7 @@ class Machine:
         w_norms = W.squared_norms()[0] if other_than_v else v_norms
         n_parts = self.problem.n_parts
         scale_step = self.passes.scale_step(self.algorithm.weights)
-        losses, dual = np.zeros((len(SCALES), n_parts)), np.zeros(n_parts)
-        for block, begin, end in self.slices():
-            losses_here, dual_here = block.evaluate(W, begin, end, scale_step)
-            losses += losses_here
-            dual += dual_here
+        losses, dual = self._evaluate(W, scale_step)
         self.examples.total(losses)
         self.examples.total(dual)
         if n_parts == 1:
@@ -278,6 +275,27 @@ class Machine:
             fresh.worst_gap = fresh.gap
         self.certificate = fresh
         return fresh
+
+    def _evaluate(self, W: _core.Weights, scale_step: float) -> tuple[np.ndarray, np.ndarray]:
+        """Sums of the losses by scale of W and part, and of the dual's terms by part; in threads as the visits are."""
+
+        def of(blocks: Iterable[_core.Block]) -> tuple[np.ndarray, np.ndarray]:
+            losses, dual = np.zeros((len(SCALES), self.problem.n_parts)), np.zeros(self.problem.n_parts)
+            for block, begin, end in self.slices(blocks):
+                losses_here, dual_here = block.evaluate(W, begin, end, scale_step)
+                losses += losses_here
+                dual += dual_here
+            return losses, dual
+
+        if self.examples.n_blocks == 1:
+            return of(self.blocks)
+        with ThreadPool(self.examples.n_blocks) as pool:
+            try:
+                all_losses, all_duals = zip(*pool.map(of, [[block] for block in self.blocks]), strict=True)
+            except BaseException:  # Ctrl-C: the others need not go on
+                self.cancelled = True
+                raise
+        return np.sum(all_losses, axis=0), np.sum(all_duals, axis=0)
 
     def state(self) -> State:
         """All that the next slices depend on, and the certificate."""

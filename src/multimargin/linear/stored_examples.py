@@ -110,6 +110,7 @@ class StoredExamples:
     first_certificate = 4.0
     strength = Examples.strength
     hands_out_duals = False  # they are on disk
+    n_blocks = Examples.n_blocks
     estimates_gaps_high = Examples.estimates_gaps_high
 
     def __init__(

@@ -36,6 +36,12 @@ _NEWTON_WORK = 1e8
 # asked for.
 _EASY_CURVATURE = 200.0
 _EASY_TOL = 1e-4
+# Threads visit examples side by side where the scores of a row take so many multiply-adds, and each has so many
+# examples: else they would wait for each other most of the time (core/side_by_side.hpp).
+_WIDE_ROW = 1.5e4
+_EXAMPLES_OF_THREAD = 1024
+_SHARED_WEIGHTS = 1 << 22  # bytes of W, of which each has a copy: larger ones would not stay in the caches
+_MOST_THREADS = 16
 # The accelerated loop keeps three copies of W; of larger ones (bytes) it keeps but one, and is plain.
 _LARGE_WEIGHTS = 1 << 28
 
@@ -293,11 +299,24 @@ def _blas_threads(request: Request, n_machines: int) -> Any:
     return blas_threads(max(1, request.n_threads // n_machines))
 
 
+def blocks_side_by_side(request: Request, task: Task) -> int:
+    """Into how many blocks, a thread each, the examples of a machine are cut."""
+    suited = request.solver in ("sdm", "accelerated_sdm") and request.settings.stopping == "gap"
+    if task.problem.separable or request.sparse_weights or not suited:
+        return 1
+    X, rows, lanes = request.X, request.rows, task.problem.lanes
+    nonzeros = len(X.data) if hasattr(X, "indptr") else X.size
+    if nonzeros * lanes < _WIDE_ROW * rows.n_rows or 4 * rows.n_weights * lanes > _SHARED_WEIGHTS:
+        return 1
+    return max(1, min(request.n_threads, _MOST_THREADS, len(task.row) // _EXAMPLES_OF_THREAD))
+
+
 def machine_of(request: Request, task: Task, position: int) -> Machine:
     """A machine for a task, ready to train."""
     of, make = (SparselyScored, ManyClassMachine) if request.sparse_weights else (Examples, Machine)
+    cap, n_blocks = request.cap[task.row], blocks_side_by_side(request, task)
     examples = of.of(
-        task.problem, request.X, request.rows, request.norm, task.y, request.cap[task.row], task.row, request.directions
+        task.problem, request.X, request.rows, request.norm, task.y, cap, task.row, request.directions, n_blocks
     )
     algorithm = SOLVERS[request.solver].make(request.settings)
     machine = make(task.problem, examples, algorithm, seed=request.seed + position)
