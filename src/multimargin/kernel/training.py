@@ -144,7 +144,9 @@ class _Training:
                         again = [task for task, result in self.results.items() if not result.converged]
                         self._train(again, False, self._dual_coef()[self.rows])
                 if self._doubt > 0:
-                    self.outcome.remark = "scores of so large duals, or of rows so near each other, are not known any better"
+                    self.outcome.remark = (
+                        "scores of so large duals, or of rows so near each other, are not known any better"
+                    )
                 if not self.outcome.remark:
                     self.outcome.remark = self._indefinite()
         except KeyboardInterrupt as interrupt:
