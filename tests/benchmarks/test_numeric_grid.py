@@ -15,7 +15,7 @@ import numeric_grid
 
 from multimargin import KernelSVM, _core
 from multimargin.kernel import training
-from multimargin.kernel.certificate import Certificate, Certifier, told_of_pairs
+from multimargin.kernel.certificate import Certificate, Certifier, signs
 from multimargin.kernel.pairs import PairsMachine
 from multimargin.problems.formulations import FORMULATIONS
 
@@ -110,9 +110,12 @@ def by_their_own_scores(monkeypatch):
     """Machines that are believed."""
 
     def certificate(self, core, bias, most_work=np.inf):
-        given = self.label, self.cap, core.duals(), core.scores(np.arange(len(self.label)))
-        everyone = np.array([0, len(self.label)])
-        told = told_of_pairs(everyone, *given)[0] if self.free_bias else _core.lane_certificate(self.policy, *given)[0]
+        duals, scores = core.duals(), core.scores(np.arange(len(self.label)))
+        if self.free_bias:
+            binary = np.array([0, len(self.label)]), signs(self.label), self.cap, duals.ravel(), scores.ravel()
+            (told,) = _core.binary_certificates(*binary)
+        else:
+            told, _ = _core.lane_certificate(self.policy, self.label, self.cap, duals, scores)
         yield
         return Certificate(told, 0.0)
 

@@ -170,7 +170,9 @@ def of(kernel, X, storage):
 @pytest.mark.parametrize("storage", ["dense", "csr"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("values", "rows", "density"), [(1 << 18, 128, 0.7), (20, 128, 0.7), (1 << 18, 3, 0.03)])
-def test_scores_are_kernel_times_duals(monkeypatch, kernel, storage, dtype, values, rows, density):
+@pytest.mark.parametrize("prepared", [50, 1 << 22])
+def test_scores_are_kernel_times_duals(monkeypatch, kernel, storage, dtype, values, rows, density, prepared):
+    monkeypatch.setattr(certificate_module, "_PREPARED", prepared)
     monkeypatch.setattr(certificate_module, "_VALUES_AT_ONCE", values)
     monkeypatch.setattr(certificate_module, "_ROWS_AT_ONCE", rows)
     random = np.random.RandomState(0)
@@ -383,6 +385,22 @@ def test_some_rows_are_never_left_out(monkeypatch):
     assert not always(Kernel("linear"), largest_cap=1e3).all()
     monkeypatch.setattr(certificate_module, "_FEW_ROWS", 1000)
     assert always(Kernel("linear")).all()
+
+
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+@pytest.mark.parametrize("prepared", [0, 1 << 22])
+def test_lengths_are_those_of_the_rows_in_the_order_of_the_store(monkeypatch, storage, prepared):
+    monkeypatch.setattr(certificate_module, "_PREPARED", max(prepared, 7))
+    X = np.random.RandomState(0).normal(size=(50, 2))
+    X[3] += 30.0
+    order = np.random.RandomState(1).permutation(50)
+    given = X if storage == "dense" else sp.csr_array(X)
+    exact = ExactScores(Kernel("rbf", gamma=1.0), given, order, 0.0, np.ones(50), **MACHINES)
+    (longest,) = np.flatnonzero(order == 3)
+    assert exact.always[longest] and np.argmax(exact.unit) == longest
+    X = X - X.mean(axis=0) if storage == "dense" else X
+    squares = np.square(X[order]).sum(axis=1)
+    np.testing.assert_allclose(exact.unit, np.maximum(squares / squares.mean(), 1), rtol=1e-12)
 
 
 def test_scores_that_are_no_numbers_are_at_risk():

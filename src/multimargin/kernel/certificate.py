@@ -14,7 +14,7 @@ examples they are anyway.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
@@ -31,6 +31,7 @@ _SAFE = 8.0
 _FEW_ROWS, _SHARE, _LONGEST = 2048, 1 / 32, 128
 _WORK_OF_SLAB = 1e9  # multiply-adds of a matrix product, about 50 ms
 _VALUES_AT_ONCE, _ROWS_AT_ONCE = 1 << 18, 128  # so many stay in cache, and are worth a call
+_PREPARED = 1 << 22  # values of X that are held in float64
 _SPARSE_DUALS = 0.06  # share of non-zeros below which they are faster as sparse ones
 _OF_VALUE = 100.0  # of a kernel value beside the product, in multiply-adds
 _OF_SPARSE = 20.0  # of a multiply-add with sparse rows
@@ -81,7 +82,9 @@ class ExactScores:
         self.kernel, self.X, self.rows, self.bias = kernel, X, rows, bias
         self.foreign = kernel.name in ("precomputed", "callable")
         with np.errstate(over="ignore", invalid="ignore"):  # where that is no number, all rows are computed
-            size = _sizes(kernel, X, rows, diagonal)
+            self.all_rows = None if kernel.name == "precomputed" else _Rows(kernel, X, rows)
+            # The squared length of a row, as far as errors of its scores grow with it.
+            size = np.abs(diagonal) if self.all_rows is None or kernel.name != "rbf" else self.all_rows.norms
             longer = np.maximum(size / max(float(size.mean()) if len(size) else 0.0, 1e-300), 1.0)
         self.unit = longer if kernel.name == "rbf" else np.sqrt(longer)
         with np.errstate(over="ignore"):  # of what may be lost in a distance, in units of rounding
@@ -89,11 +92,11 @@ class ExactScores:
             self.always = _always_computed(size, largest_cap * eps * lost)
             # Where float64 may take rows for equal that are not, too: which ones are.
             self.kinds = None if lost * _EPS64 <= _BLURRED else _kinds(X[rows])
-        products = 0.0 if kernel.name == "precomputed" else float(X.shape[1])
+        of_product = 0.0 if kernel.name == "precomputed" else float(X.shape[1])
         if sp.issparse(X):
-            products = _OF_SPARSE * X.nnz / max(1, X.shape[0])
+            of_product = _OF_SPARSE * X.nnz / max(1, X.shape[0])
         # Of a kernel value, in multiply-adds of a matrix product.
-        self.cost = _OF_CALL if kernel.name == "callable" else products + _OF_VALUE
+        self.cost = _OF_CALL if kernel.name == "callable" else of_product + _OF_VALUE
 
     def work(self, n_support: int, n_others: int) -> float:
         """What scores cost, in multiply-adds of a matrix product."""
@@ -105,21 +108,21 @@ class ExactScores:
         """Scores of the support rows, which have these duals (array or CSR), and of others, in slabs of about 50 ms;
         and whether float64 does not know some of the kernel values."""
         n, rows = len(support), np.concatenate([support, others])
-        values = _Values(self.kernel, self.X, self.rows[support])
+        by = self._prepared(support)
         out = np.tile(self.bias * np.asarray(duals.sum(axis=0)).ravel(), (len(rows), 1))
         begin, work, blurred = 0, 0.0, False
         while n and begin < len(rows):
             with np.errstate(over="ignore", invalid="ignore"):  # what is not finite proves nothing, and says so
                 if begin < n and not self.foreign:  # values of support rows with each other are computed once
                     end = min(n, begin + _rows_at_once(n - begin))
-                    some = values.within(begin, end)
+                    some = self._values([part[begin:end] for part in by], [part[begin:] for part in by])
                     out[begin:end] += some @ duals[begin:]
                     out[end:n] += some[:, end - begin :].T @ duals[begin:end]
                 else:
                     end = min(len(rows), begin + _rows_at_once(n))
-                    some = values.beyond(self.rows[rows[begin:end]])
+                    some = self._values(self._prepared(rows[begin:end]), by)
                     out[begin:end] += some @ duals
-                blurred = blurred or self._blurred(values, rows[begin:end], support)
+                blurred = blurred or self._blurred(rows[begin:end], support, by)
             work += self.cost * some.size
             begin = end
             if work > _WORK_OF_SLAB:
@@ -127,15 +130,25 @@ class ExactScores:
                 yield
         return out, blurred
 
-    def _blurred(self, values: _Values, some: np.ndarray, support: np.ndarray) -> bool:
+    def _prepared(self, rows: np.ndarray) -> tuple[Any, np.ndarray]:
+        """Rows of the store: vectors and squared norms; precomputed: which they are."""
+        return (self.rows[rows], rows) if self.all_rows is None else self.all_rows.of(rows)
+
+    def _values(self, some: Sequence[Any], by: Sequence[Any]) -> np.ndarray:
+        """Kernel values of rows that are prepared with others."""
+        if self.all_rows is None:
+            return _float64(self.X[np.ix_(some[0], by[0])])
+        (vectors, norms), (others, their_norms) = some, by
+        return _float64(self.kernel.block(vectors, others, norms, their_norms))
+
+    def _blurred(self, some: np.ndarray, support: np.ndarray, by: Sequence[Any]) -> bool:
         """Whether rounding in float64 hides how near some rows are to support rows that are not equal to them."""
         if self.kinds is None:
             return False
-        vectors, norms = values.prepared(self.X[self.rows[some]])
-        assert norms is not None and values.norms is not None  # as it is rbf
-        squares = np.add.outer(norms, values.norms)
+        vectors, norms = self._prepared(some)
+        squares = np.add.outer(norms, by[1])
         lost = SAME_ROW * _EPS64 * squares
-        at_least = squares - 2 * products(vectors, values.vectors) - lost
+        at_least = squares - 2 * products(vectors, by[0]) - lost
         unknown = (self.kernel.gamma * lost > _BLURRED) & ~(self.kernel.gamma * at_least >= _NOTHING)
         return bool(np.any(unknown & (self.kinds[some][:, None] != self.kinds[support])))
 
@@ -146,17 +159,6 @@ class ExactScores:
     def safe(self, rows: np.ndarray, off: np.ndarray) -> bool:
         """Whether scores that are off by so much, rows x lanes, are far from overlooking one."""
         return bool(np.all(_SAFE * np.abs(off) <= self.room(rows)[:, None]))
-
-
-def _sizes(kernel: Kernel, X: Any, rows: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
-    """The squared length of a row, as far as errors of its scores grow with it."""
-    if kernel.name != "rbf":
-        return np.abs(diagonal)
-    own = X if len(rows) == X.shape[0] else X[rows]
-    if sp.issparse(own) or not len(own):
-        return squared_norms(own)
-    mean = mean_row(own)
-    return np.concatenate([squared_norms(some - mean) for some in np.array_split(own, 1 + own.size // (1 << 22))])
 
 
 def _kinds(X: Any) -> np.ndarray:
@@ -181,37 +183,32 @@ def _always_computed(size: np.ndarray, same: float) -> np.ndarray:
     return always
 
 
-class _Values:
-    """Kernel values in float64: of support rows, which are prepared once, with each other and with others."""
+class _Rows:
+    """Rows of the store as they enter products, in float64; for rbf moved by their mean (see Kernel.block), and with
+    squared norms, which others do not need. They are prepared once where that takes little memory, else when they are
+    asked for."""
 
-    def __init__(self, kernel: Kernel, X: Any, support: np.ndarray):
-        self.kernel, self.X, self.support = kernel, X, support
-        self.shift = self.norms = None
-        if kernel.name == "precomputed":
-            return
-        if kernel.name == "rbf" and not sp.issparse(X) and len(support):  # see Kernel.block
-            self.shift = mean_row(X[support])
-        self.vectors, self.norms = self.prepared(X[support])
+    def __init__(self, kernel: Kernel, X: Any, rows: np.ndarray):
+        self.X, self.rows, self.vectors = X, rows, None
+        self.shift: Any = 0.0
+        self.norms = np.zeros(len(rows))
+        if kernel.name == "rbf" and not sp.issparse(X) and len(rows):
+            self.shift = mean_row(X if len(rows) == len(X) else X[rows])
+        pieces = np.array_split(np.arange(len(rows)), 1 + X.size // _PREPARED)
+        if len(pieces) == 1:
+            self.vectors = self._taken(pieces[0])
+        if kernel.name == "rbf":
+            self.norms = np.concatenate([squared_norms(self._taken(some)) for some in pieces])
 
-    def prepared(self, rows: Any) -> tuple[Any, np.ndarray | None]:
-        """Rows as they enter products, and their squared norms, if these are needed."""
-        rows = _float64(rows)
-        if self.kernel.name != "rbf":
-            return rows, None
-        rows = rows if self.shift is None else rows - self.shift
-        return rows, squared_norms(rows)
+    def _taken(self, which: np.ndarray) -> Any:
+        if self.vectors is not None:
+            return self.vectors[which]
+        taken = _float64(self.X[self.rows[which]])
+        return taken if sp.issparse(taken) else taken - self.shift
 
-    def within(self, begin: int, end: int) -> np.ndarray:
-        """Of support rows with themselves and those that follow."""
-        norms = (None, None) if self.norms is None else (self.norms[begin:end], self.norms[begin:])
-        return _float64(self.kernel.block(self.vectors[begin:end], self.vectors[begin:], *norms))
-
-    def beyond(self, rows: np.ndarray) -> np.ndarray:
-        """Of rows of X with all support rows."""
-        if self.kernel.name == "precomputed":
-            return _float64(self.X[np.ix_(rows, self.support)])
-        others, norms = self.prepared(self.X[rows])
-        return _float64(self.kernel.block(others, self.vectors, norms, self.norms))
+    def of(self, which: np.ndarray) -> tuple[Any, np.ndarray]:
+        """Vectors and squared norms of some of them."""
+        return self._taken(which), self.norms[which]
 
 
 def _rows_at_once(columns: int) -> int:
@@ -269,16 +266,17 @@ class Certifier:
             scores, blurred = yield from self.exact.scores(self.rows[support], self.rows[others], coef)
             examples = np.concatenate([support, others])
             off = errors(scores, core.scores(examples))
-            given = self.label[examples], self.cap[examples], duals[examples], scores
+            label, cap, dual = self.label[examples], self.cap[examples], duals[examples]
             if self.free_bias:
-                (told,) = told_of_pairs(np.array([0, len(examples)]), *given)
+                everyone = np.array([0, len(examples)])
+                (told,) = _core.binary_certificates(everyone, signs(label), cap, dual.ravel(), scores.ravel())
             else:
-                told, _ = _core.lane_certificate(self.policy, *given)
+                told, _ = _core.lane_certificate(self.policy, label, cap, dual, scores)
             safe = chosen.all() or self.exact.safe(self.rows[examples], off)
             if safe and (told.bias == bias or not self._at_risk(core, free[~chosen], told.bias).any()):
                 break
         with np.errstate(over="ignore"):
-            squared = np.average(np.square(off), axis=0, weights=self.cap[examples]).max() if len(off) else 0.0
+            squared = np.average(np.square(off), axis=0, weights=cap).max() if len(off) else 0.0
         off_by = self.rounding * float(doubt(squared, self.cap[support].sum(), told.primal))
         return Certificate(told, 1.0 if blurred else off_by)
 
@@ -299,12 +297,9 @@ def at_once(slabs: Generator[None, None, Made]) -> Made:
             return end.value
 
 
-def told_of_pairs(
-    begin: np.ndarray, label: np.ndarray, cap: np.ndarray, duals: np.ndarray, scores: np.ndarray
-) -> list[_core.Round]:
-    """What the core says of binary machines with a free bias, whose examples begin at ``begin``."""
-    sign = np.where(label == 0, 1, -1).astype(np.int32)
-    return _core.binary_certificates(begin, sign, cap, duals.ravel(), scores.ravel())
+def signs(label: np.ndarray) -> np.ndarray:
+    """Of binary machines, whose one lane is that of the label 0."""
+    return np.where(label == 0, 1, -1).astype(np.int32)
 
 
 def errors(scores: np.ndarray, kept: np.ndarray) -> np.ndarray:

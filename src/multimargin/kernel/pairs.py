@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from multimargin import _core
-from multimargin.kernel.certificate import AIM, ALLOWED, ExactScores, at_once, at_risk, doubt, errors, told_of_pairs
+from multimargin.kernel.certificate import AIM, ALLOWED, ExactScores, at_once, doubt, errors
 from multimargin.kernel.machine import Result
 from multimargin.kernel.tasks import rows_of, sizes
 from multimargin.linear.state import State, attributes, check_counts, part, prefixed, set_attributes
@@ -140,19 +140,24 @@ class PairsMachine:
     def _certified(self, max_epochs: float) -> list[PairRecord]:
         """The records of the trained pairs, certified as many at a time as are small together."""
         records = []
-        while self.trained:
-            examples = np.cumsum([self.size[one.pair] for one in self.trained])
-            some = self.trained[: max(1, int(np.searchsorted(examples, _EXAMPLES_AT_ONCE, side="right")))]
+        hits, misses, evaluations = (self.counted + self.store.counts()).tolist()
+        end = np.cumsum([self.size[one.pair] for one in self.trained])
+        begin = 0
+        while begin < len(self.trained):
+            before = end[begin - 1] if begin else 0
+            until = max(begin + 1, int(np.searchsorted(end, before + _EXAMPLES_AT_ONCE, side="right")))
+            some = self.trained[begin:until]
             certificates = zip(some, self._certificates(some), strict=True)
-            records += [self._record(one, told, max_epochs) for one, told in certificates]
-            del self.trained[: len(some)]
+            records += [self._record(one, told, (hits, misses, evaluations), max_epochs) for one, told in certificates]
+            begin = until
+        self.trained = []
         return records
 
     def _certificates(self, trained: list[_core.TrainedPair]) -> list[_core.Round]:
         """What the core says of the exact scores of some pairs. One table has all examples of all of them."""
         groups = self.pairs[[one.pair for one in trained]]
         row, lengths = rows_of(groups, self.group_begin), np.diff(self.group_begin)[groups]
-        label = np.repeat(np.tile(np.array([0, -1], dtype=np.int32), len(trained)), lengths.ravel())
+        sign = np.repeat(np.tile(np.array([1, -1], dtype=np.int32), len(trained)), lengths.ravel())
         pair = np.repeat(np.arange(len(trained)), lengths.sum(axis=1))
         dual, kept = (np.concatenate([getattr(one, name) for one in trained]) for name in ("duals", "scores"))
         bias = np.array([one.bias for one in trained])
@@ -165,8 +170,8 @@ class PairsMachine:
         room = self.exact.room(row)
 
         def risky(some: np.ndarray, bias: np.ndarray) -> np.ndarray:
-            scores = kept[some] + bias[pair[some]]
-            return at_risk("one_vs_rest", label[some], self.cap[row[some]], scores[:, None], room[some])
+            """Who has a loss at scores that are off to the worse, or none that is a number."""
+            return ~(sign[some] * (kept[some] + bias[pair[some]]) - room[some] >= 1)
 
         free = np.flatnonzero(dual == 0)
         needed = self.exact.always[row[free]] | risky(free, bias)
@@ -180,7 +185,7 @@ class PairsMachine:
             place[others] = -1
             off = errors(score, kept[examples])
             begin, cap = np.searchsorted(pair[examples], np.arange(len(trained) + 1)), self.cap[rows]
-            told = told_of_pairs(begin, label[examples], cap, dual[examples], score)
+            told = _core.binary_certificates(begin, sign[examples], cap, dual[examples], score)
             safe = chosen.all() or self.exact.safe(rows, off[:, None])
             if safe and not risky(free[~chosen], np.array([one.bias for one in told])).any():
                 break
@@ -191,7 +196,9 @@ class PairsMachine:
         self.doubt[[one.pair for one in trained]] = 1.0 if blurred else self.rounding * off_by
         return told
 
-    def _record(self, trained: _core.TrainedPair, told: _core.Round, max_epochs: float) -> PairRecord:
+    def _record(
+        self, trained: _core.TrainedPair, told: _core.Round, counts: tuple[int, int, int], max_epochs: float
+    ) -> PairRecord:
         p, gap = trained.pair, max(told.worst_gap, 0.0)
         self.primal[p], self.dual[p], self.gap[p], self.bias[p] = told.primal, told.dual, gap, told.bias
         if self.stopping == "violation":
@@ -199,10 +206,7 @@ class PairsMachine:
         else:
             self.met[p] = gap <= self.tol and self.doubt[p] <= ALLOWED * self.tol
         self.out_of_epochs |= not trained.converged and trained.visited >= max_epochs * self.size[p]
-        hits, misses, evaluations = (int(count) for count in self.counted + self.store.counts())
-        return PairRecord(
-            told.violation, trained.visited, "block", told.primal, told.dual, gap, hits, misses, evaluations, p
-        )
+        return PairRecord(told.violation, trained.visited, "block", told.primal, told.dual, gap, *counts, p)
 
     def count(self, position: int, record: PairRecord) -> tuple[int, int]:
         """A machine has one record; the epochs are those of the machine with the most."""
