@@ -175,6 +175,7 @@ def test_scores_are_kernel_times_duals(monkeypatch, kernel, storage, dtype, valu
     monkeypatch.setattr(certificate_module, "_PREPARED", prepared)
     monkeypatch.setattr(certificate_module, "_VALUES_AT_ONCE", values)
     monkeypatch.setattr(certificate_module, "_ROWS_AT_ONCE", rows)
+    monkeypatch.setattr(certificate_module, "_WORTH_A_CALL", 6 * rows)
     random = np.random.RandomState(0)
     X = (random.normal(size=(30, 4)) + 3.0).astype(dtype)
     function, given = of(kernel, X, storage)
@@ -200,6 +201,7 @@ def test_no_duals_no_scores():
 def test_slabs_are_of_bounded_work(monkeypatch):
     exact = ExactScores(Kernel("linear"), np.ones((40, 10)), np.arange(40), 0.0, np.full(40, 10.0), **MACHINES)
     monkeypatch.setattr(certificate_module, "_ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(certificate_module, "_WORTH_A_CALL", 40)
     assert exact.cost == 110.0 and exact.work(20, 20) == 110.0 * (200 + 400)
     given = np.arange(20), np.arange(20, 40), np.ones((20, 1))
     monkeypatch.setattr(certificate_module, "_WORK_OF_SLAB", 110.0 * 39)

@@ -30,7 +30,8 @@ _SAFE = 8.0
 # Rows that are always computed: all of so few, else a share of them and so many of the longest.
 _FEW_ROWS, _SHARE, _LONGEST = 2048, 1 / 32, 128
 _WORK_OF_SLAB = 1e9  # multiply-adds of a matrix product, about 50 ms
-_VALUES_AT_ONCE, _ROWS_AT_ONCE = 1 << 18, 128  # so many stay in cache, and are worth a call
+_VALUES_AT_ONCE = 1 << 18  # that stay in cache
+_ROWS_AT_ONCE, _WORTH_A_CALL = 128, 1 << 15  # rows, or values where that is more rows
 _PREPARED = 1 << 22  # values of X that are held in float64
 _SPARSE_DUALS = 0.06  # share of non-zeros below which they are faster as sparse ones
 _OF_VALUE = 100.0  # of a kernel value beside the product, in multiply-adds
@@ -114,7 +115,7 @@ class ExactScores:
         while n and begin < len(rows):
             with np.errstate(over="ignore", invalid="ignore"):  # what is not finite proves nothing, and says so
                 if begin < n and not self.foreign:  # values of support rows with each other are computed once
-                    end = min(n, begin + _rows_at_once(n - begin))
+                    end = min(n, begin + _ROWS_AT_ONCE, begin + _rows_at_once(n - begin))
                     some = self._values([part[begin:end] for part in by], [part[begin:] for part in by])
                     out[begin:end] += some @ duals[begin:]
                     out[end:n] += some[:, end - begin :].T @ duals[begin:end]
@@ -212,7 +213,7 @@ class _Rows:
 
 
 def _rows_at_once(columns: int) -> int:
-    return min(_ROWS_AT_ONCE, max(1, _VALUES_AT_ONCE // columns))
+    return max(1, min(_VALUES_AT_ONCE // columns, max(_ROWS_AT_ONCE, _WORTH_A_CALL // columns)))
 
 
 def _float64(values: Any) -> Any:
