@@ -11,6 +11,7 @@ from multimargin import KernelSVM, _core
 from multimargin.kernel import certificate as certificate_module
 from multimargin.kernel.certificate import Certifier, ExactScores, at_once, at_risk, doubt, errors
 from multimargin.kernel.functions import Kernel
+from multimargin.problems.formulations import FORMULATIONS
 from tests.kernel.problems import clusters, problem_of, run, store_of
 
 POLICIES = ("crammer_singer", "weston_watkins", "one_vs_rest")
@@ -52,6 +53,10 @@ def binary(solver, free_bias, tol=1e-2):
     else:
         core = _core.KernelMachine.plain_smo(store_of(X), [0], sign, cap, free_bias, True, tol)
     return core, run(core, tol), sign, cap, X
+
+
+def signs_to_labels(sign):
+    return np.where(sign > 0, 0, -1).astype(np.int32)
 
 
 # The core
@@ -311,9 +316,7 @@ def test_certificates_are_of_the_duals_alone(policy, by, all_of_them):
 def test_certificates_with_a_free_bias(solver):
     core, told, sign, cap, X = binary(solver, True)
     exact = Watched(Kernel("linear"), X, np.arange(60), 0.0, np.ones(60), **MACHINES)
-    certifier = Certifier(
-        exact, "one_vs_rest", np.where(sign > 0, 0, -1).astype(np.int32), cap, True, np.arange(60), 1.0
-    )
+    certifier = Certifier(exact, "one_vs_rest", signs_to_labels(sign), cap, True, np.arange(60), 1.0)
     made = at_once(certifier.certificate(core, told.bias))
     assert same(made.told, told) and exact.counted[0] < 60
 
@@ -408,6 +411,23 @@ def test_lengths_are_those_of_the_rows_in_the_order_of_the_store(monkeypatch, st
 def test_scores_that_are_no_numbers_are_at_risk():
     scores, label = np.array([[5.0, 0.0], [np.nan, 0.0]]), np.zeros(2, np.int32)
     assert at_risk("crammer_singer", label, np.ones(2), scores, np.full(2, 0.01)).tolist() == [False, True]
+
+
+def test_scores_that_overflow_are_at_risk_without_a_word():
+    core, told, sign, cap, X = binary("block", True)
+    exact = Watched(Kernel("linear"), X, np.arange(60), 0.0, np.ones(60), **MACHINES)
+    certifier = Certifier(exact, "one_vs_rest", signs_to_labels(sign), cap, True, np.arange(60), 1.0)
+    made = at_once(certifier.certificate(Off(core, np.inf), -np.inf))
+    assert exact.counted == [60] and same(made.told, told)
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_duals_that_are_out_of_range_are_warned_of_and_nothing_else(formulation):
+    X = np.hstack([np.random.RandomState(0).normal(size=(30, 2)), np.ones((30, 2))]).astype(np.float32)
+    model = KernelSVM(formulation, C=1e100, max_iter=20)
+    with pytest.warns(ConvergenceWarning, match=r"gap is [0-9.e+-]+") as caught:
+        model.fit(X, np.arange(30) % 3)
+    assert {warning.category for warning in caught} == {ConvergenceWarning} and not model.converged_
 
 
 def primal_of(model, X, y, cap):

@@ -285,8 +285,9 @@ class Certifier:
         n, step = len(examples), max(1, _SCORES_AT_ONCE // core.lanes)
         some = [examples[begin : begin + step] for begin in range(0, n, step)]
         room = self.exact.room(self.rows)
-        given = ((self.label[i], self.cap[i], core.scores(i) + bias, room[i]) for i in some)
-        return np.concatenate([np.zeros(0, dtype=bool), *(at_risk(self.policy, *one) for one in given)])
+        with np.errstate(over="ignore", invalid="ignore"):  # who has no number is at risk
+            given = ((self.label[i], self.cap[i], core.scores(i) + bias, room[i]) for i in some)
+            return np.concatenate([np.zeros(0, dtype=bool), *(at_risk(self.policy, *one) for one in given)])
 
 
 def at_once(slabs: Generator[None, None, Made]) -> Made:

@@ -171,7 +171,8 @@ class PairsMachine:
 
         def risky(some: np.ndarray, bias: np.ndarray) -> np.ndarray:
             """Who has a loss at scores that are off to the worse, or none that is a number."""
-            return ~(sign[some] * (kept[some] + bias[pair[some]]) - room[some] >= 1)
+            with np.errstate(over="ignore", invalid="ignore"):
+                return ~(sign[some] * (kept[some] + bias[pair[some]]) - room[some] >= 1)
 
         free = np.flatnonzero(dual == 0)
         needed = self.exact.always[row[free]] | risky(free, bias)
