@@ -14,8 +14,7 @@ import numpy as np
 from report import machine, progress, shown
 from worker import Worker
 
-TARGET = 1e-3  # a run counts when its primal is at most (1 + TARGET) P*
-OUR_TOL = 1e-3
+OUR_TOL = 1e-3  # and by how much more than P* a primal may be, relative, unless a contest says otherwise
 TIGHT_TOL = 1e-5  # of the run that finds P*
 UNLIMITED = 1_000_000  # iterations: the tolerance alone ends a run
 
@@ -100,8 +99,8 @@ class Outcome(NamedTuple):
     duels: list[Duel]
 
 
-def reached(record: dict, entry: dict) -> bool:
-    return record.get("primal", np.inf) <= (1 + TARGET) * entry["primal"]
+def reached(record: dict, entry: dict, within: float) -> bool:
+    return record.get("primal", np.inf) <= (1 + within) * entry["primal"]
 
 
 def percent(primal: float, best: float) -> str:
@@ -114,13 +113,15 @@ class Contest:
 
     ``run_ours(data, problem, threads, **parameters)`` gives seconds, primal, claimed_primal, dual, gap, worst_gap,
     epochs and converged; ``run_peer(data, name, problem, setting)`` seconds, primal and exhausted; and
-    ``memory_of_ours(data, problem, threads, **parameters)`` megabytes.
+    ``memory_of_ours(data, problem, threads, **parameters)`` megabytes. A run counts when its primal is at most
+    ``(1 + within) P*``; ours is told to certify a gap of as much.
     """
 
     run_ours: Callable[..., dict[str, Any]]
     run_peer: Callable[..., dict[str, Any]]
     memory_of_ours: Callable[..., float]
     peers: dict[str, Peer]
+    within: float = OUR_TOL
 
     def hold(self, worker: Worker, problem: Any, entry: dict, cache: Cache, options: argparse.Namespace) -> Outcome:
         """P*, the peers' best settings, the times in turn, and our memory."""
@@ -133,11 +134,11 @@ class Contest:
             best = entry["primal"]
             chosen = {p: self._best_setting(worker, p, problem, entry, cache, options.limit) for p in present}
         records = {p: entry["peers"][f"{p.name} {p.version}"][str(setting)] for p, setting in chosen.items()}
-        timed = [] if options.peers_from_cache else [p for p in present if reached(records[p], entry)]
+        timed = [] if options.peers_from_cache else [p for p in present if reached(records[p], entry, self.within)]
 
         ours, seconds = [], {peer: [] for peer in timed}
         for _ in range(options.repeats):
-            ours.append(worker.call(self.run_ours, problem, options.threads, tol=OUR_TOL, time_limit=options.limit))
+            ours.append(worker.call(self.run_ours, problem, options.threads, tol=self.within, time_limit=options.limit))
             for peer in timed:
                 try:
                     run = worker.call(self.run_peer, peer.name, problem, chosen[peer], limit=options.limit)
@@ -149,7 +150,9 @@ class Contest:
                 records[peer]["timed"] = min(seconds[peer])
         cache.save()
         with Worker(*worker.source, threads=options.threads) as fresh:
-            memory = fresh.call(self.memory_of_ours, problem, options.threads, tol=OUR_TOL, time_limit=options.limit)
+            memory = fresh.call(
+                self.memory_of_ours, problem, options.threads, tol=self.within, time_limit=options.limit
+            )
 
         run = min(ours, key=lambda run: run["seconds"])
         entry["primal"] = min(entry["primal"], run["primal"])
@@ -159,11 +162,13 @@ class Contest:
             if peer not in present:
                 duels.append(Duel(peer.name, "", "", "", 0.0, ["not installed"]))
                 continue
-            result = duel(peer, chosen[peer], records[peer], entry, run["seconds"])
-            if peer not in timed and reached(records[peer], entry):
+            result = duel(peer, chosen[peer], records[peer], entry, run["seconds"], self.within)
+            if peer not in timed and reached(records[peer], entry, self.within):
                 result.notes.append("peer from cache")
             duels.append(result)
-        return Outcome(f"{entry['primal']:.8g}", f"{gap_of_best:.1e}", run, memory, flaws(run, entry), duels)
+        return Outcome(
+            f"{entry['primal']:.8g}", f"{gap_of_best:.1e}", run, memory, flaws(run, entry, self.within), duels
+        )
 
     def _find_optimum(self, worker: Worker, problem: Any, entry: dict, limit: float) -> None:
         """A tight run of ours: ``entry`` gets an upper and a lower bound of the optimum."""
@@ -200,9 +205,9 @@ class Contest:
         missed: dict[float, dict] = {}
         for setting in peer.ladder:
             record = record_of(setting)
-            if reached(record, entry):
+            if reached(record, entry, self.within):
                 finer = peer.between(list(missed)[-1], setting) if missed else []
-                return next((s for s in finer if reached(record_of(s), entry)), setting)
+                return next((s for s in finer if reached(record_of(s), entry, self.within)), setting)
             if "at_least" in record:
                 return setting
             before = list(missed.values())[-1] if missed else None
@@ -212,27 +217,27 @@ class Contest:
         return min(missed, key=lambda setting: missed[setting]["primal"])
 
 
-def duel(peer: Peer, setting: float, record: dict, entry: dict, ours: float) -> Duel:
+def duel(peer: Peer, setting: float, record: dict, entry: dict, ours: float, within: float) -> Duel:
     """The cells of a peer that is there."""
     name = f"{peer.setting} {setting:g}"
     if "at_least" in record:
         ratio = record["at_least"] / ours
         return Duel(peer.name, name, f">= {record['at_least']:g}", f">= {shown(ratio)}", ratio, [])
-    if not reached(record, entry):
+    if not reached(record, entry, within):
         note = f"peer ends {percent(record['primal'], entry['primal'])}"
         return Duel(peer.name, name, record["seconds"], "", 0.0, [note])
     seconds = record.get("timed", record["seconds"])
     return Duel(peer.name, name, seconds, seconds / ours, seconds / ours, [])
 
 
-def flaws(run: dict, entry: dict) -> list[str]:
+def flaws(run: dict, entry: dict, within: float) -> list[str]:
     """What is wrong with a run of ours; nothing, one hopes."""
     found = []
     if not run["converged"]:
         found.append("OURS DID NOT CONVERGE")
-    if max(run["gap"], run["worst_gap"]) > OUR_TOL:
-        found.append(f"OUR GAP IS ABOVE {OUR_TOL:g}")
-    if not reached(run, entry):
+    if max(run["gap"], run["worst_gap"]) > within:
+        found.append(f"OUR GAP IS ABOVE {within:g}")
+    if not reached(run, entry, within):
         found.append(f"OURS IS {percent(run['primal'], entry['primal']).upper()}")
     if not np.isclose(run["primal"], run["claimed_primal"], rtol=1e-6):
         found.append(f"OURS CLAIMS PRIMAL {run['claimed_primal']:.8g}, IT IS {run['primal']:.8g}")
