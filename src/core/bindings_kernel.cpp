@@ -316,6 +316,7 @@ void define_kernel_machines(nb::module_ &m) {
       .def("set_state", [](PyMachine &self, nb::dict state) { set_state(*self.machine, state); }, "state"_a)
       .def_prop_ro("n_examples", [](const PyMachine &self) { return self.machine->n_examples(); })
       .def_prop_ro("lanes", [](const PyMachine &self) { return self.machine->lanes(); })
+      .def_prop_ro("travelled", [](const PyMachine &self) { return self.machine->travelled(); })
       .def("duals",
            [](const PyMachine &self) {
              const std::size_t n = static_cast<std::size_t>(self.machine->n_examples());
@@ -355,6 +356,7 @@ void define_kernel_machines(nb::module_ &m) {
       .def_ro("worst_gap", &mm::TrainedPair::worst_gap)
       .def_ro("bias", &mm::TrainedPair::bias)
       .def_ro("visited", &mm::TrainedPair::visited)
+      .def_ro("travelled", &mm::TrainedPair::travelled)
       .def_prop_ro("duals", [](const mm::TrainedPair &self) { return owned_array(std::vector(self.duals)); },
                    nb::rv_policy::automatic)
       .def_prop_ro("scores", [](const mm::TrainedPair &self) { return owned_array(std::vector(self.scores)); },

@@ -13,6 +13,7 @@ struct TrainedPair {
   bool converged;
   double violation, primal, dual, worst_gap, bias;
   Index visited;      // examples, in all rounds
+  double travelled;   // see KernelMachine
   std::vector<double> duals, scores; // of its examples
 };
 
@@ -149,9 +150,10 @@ private:
       duals_.row.push_back(rows_[i]);
       duals_.value.push_back(a[i]);
     }
+    const double travelled = machine_->travelled();
     machine_.reset();
-    return {next_++,         converged,  last_.violation, last_.primal, last_.dual,
-            last_.worst_gap, last_.bias, visited_,        std::move(a), std::move(scores)};
+    return {next_++,    converged, last_.violation, last_.primal, last_.dual,       last_.worst_gap,
+            last_.bias, visited_,  travelled,       std::move(a), std::move(scores)};
   }
 
   std::shared_ptr<RowStore<T>> store_;

@@ -12,7 +12,7 @@ namespace {
 // images and embeddings, with two threads; with 1024 and more they are twice as many and more.
 constexpr Index kUnheard = 256, kLeastGroup = 4, kFewVisits = 512;
 constexpr double kTooViolated = 2; // times the least violation of a full pass
-constexpr double kLongerCalls = 12; // threads have to be woken up
+constexpr double kLongerCalls = 4; // threads have to be woken up
 } // namespace
 
 Passes::Passes(std::vector<Block *> blocks, bool first_full, bool side_by_side)

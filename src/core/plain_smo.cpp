@@ -7,6 +7,7 @@
 namespace mm {
 
 namespace {
+constexpr double kRounding = 1e-8; // of caps
 constexpr Index kShrinkEvery = 1000;     // steps, as in LIBSVM
 constexpr Index kRowsAtOnce = 64;
 constexpr double kWorkOfValue = 12;      // multiply-adds of a GEMM in the time of one value, as in scored_machine.hpp
@@ -35,7 +36,8 @@ PlainSmo<T>::PlainSmo(StoreView<T> rows, const std::vector<std::int32_t> &sign, 
 }
 
 template <class T> void PlainSmo<T>::scores(const Index *examples, Index count, double *out) const {
-  for (Index r = 0; r < count; ++r) out[r] = scores_[static_cast<std::size_t>(examples[r])];
+  const std::vector<double> &scores = told_scores_.empty() ? scores_ : told_scores_;
+  for (Index r = 0; r < count; ++r) out[r] = scores[static_cast<std::size_t>(examples[r])];
 }
 
 template <class T> Round PlainSmo<T>::advance() {
@@ -85,6 +87,8 @@ template <class T> bool PlainSmo<T>::score() {
 template <class T> Round PlainSmo<T>::certified() {
   const BinaryCertificate certificate = binary_certificate(cap_, bounds_, a_, scores_, free_bias_, v_);
   levels_ = certificate.levels;
+  told_duals_ = a_;
+  told_scores_ = scores_;
   Round round = certificate.round;
   round.visited = visited_;
   round.stuck |= !(round.violation > 0) || (tried_ && visited_ == 0);
@@ -216,6 +220,14 @@ template <class T> void PlainSmo<T>::state(State &state) {
   state.array("scores", scores_);
   state.array("v", v_);
   state.array("scored", scored_);
+  for (std::size_t i = 0; state.loads() && i < a_.size(); ++i) { // those that were told are checked by whoever asks
+    const double room = kRounding * cap_[i];
+    state.check(a_[i] >= bounds_.lower[i] - room && a_[i] <= bounds_.upper[i] + room, "duals are outside of their bounds");
+  }
+  state.list("told_duals", told_duals_, n_);
+  state.list("told_scores", told_scores_, n_);
+  state.check(told_duals_.size() == told_scores_.size() && (told_duals_.empty() || told_duals_.size() == a_.size()),
+              "duals and scores of a certificate that are not of its examples");
   state.number("stepping", stepping_);
   state.number("tried", tried_);
   state.number("tolerance", tolerance_);

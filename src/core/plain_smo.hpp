@@ -20,9 +20,13 @@ public:
   Round advance() override;
   Index n_examples() const override { return n_; }
   Index lanes() const override { return 1; }
-  void duals(double *out) const override { std::copy(a_.begin(), a_.end(), out); }
+  // Duals and scores are those of the last certificate, if there was one: in between, scores lag behind.
+  void duals(double *out) const override {
+    const std::vector<double> &duals = told_duals_.empty() ? a_ : told_duals_;
+    std::copy(duals.begin(), duals.end(), out);
+  }
   void set_duals(const double *duals) override { std::copy_n(duals, n_, a_.begin()); }
-  void scores(const Index *examples, Index count, double *out) const override; // of the last certificate
+  void scores(const Index *examples, Index count, double *out) const override;
   void state(State &) override;
 
 private:
@@ -47,6 +51,7 @@ private:
   bool free_bias_, shrinking_;
   double tolerance_;
   std::vector<double> a_, scores_, v_, scored_; // scored: the duals that the scores are of
+  std::vector<double> told_duals_, told_scores_;
   bool stepping_ = false, tried_ = false;
   // The examples in play, in order, and what the steps need of them.
   std::vector<std::int32_t> play_;

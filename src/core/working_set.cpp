@@ -13,7 +13,7 @@ constexpr Index kCacheLine = 8; // doubles: strides of a large power of two woul
 template <class T>
 WorkingSetMachine<T>::WorkingSetMachine(StoreView<T> rows, Index lanes, std::vector<double> cap, Index working_set)
     : Base(std::move(rows), lanes, std::move(cap)), most_(std::min({working_set, rows_.rows_of_set(), n_})),
-      in_set_(static_cast<std::size_t>(n_)) {}
+      in_set_(static_cast<std::size_t>(n_)), travelled_(static_cast<std::size_t>(lanes)) {}
 
 template <class T> Round WorkingSetMachine<T>::advance() {
   for (;;) {
@@ -70,6 +70,7 @@ template <class T> void WorkingSetMachine<T>::state(State &state) {
   state.number("uncertified", uncertified_);
   state.number("visited", visited_);
   state.number("moved", moved_);
+  state.array("travelled", travelled_);
   if (state.loads() && selected_) rows_.uncounted([&] { find_tiles(); }); // missing ones begin with the first column
 }
 
@@ -86,6 +87,9 @@ template <class T> void WorkingSetMachine<T>::add_started() {
 }
 
 template <class T> void WorkingSetMachine<T>::add(const double *change) {
+  for (std::size_t r = 0; r < set_.size(); ++r)
+    for (Index m = 0; m < lanes_; ++m)
+      travelled_[static_cast<std::size_t>(m)] += std::abs(change[static_cast<Index>(r) * stride_ + m]);
   rows_.add(change, stride_, lanes_, tiles_.data(), static_cast<Index>(set_.size()), scores_.data(), n_);
 }
 

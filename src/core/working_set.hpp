@@ -10,6 +10,7 @@ template <class T> class WorkingSetMachine : public LaneMachine<T> {
 public:
   Round advance() final;
   void state(State &) override;
+  double travelled() const final { return *std::max_element(travelled_.begin(), travelled_.end()); }
 
 protected:
   using Base = LaneMachine<T>;
@@ -43,6 +44,7 @@ private:
   bool selected_ = false;
   Index uncertified_ = 0, visited_ = 0; // rounds and examples since the last certificate
   bool moved_ = false;
+  std::vector<double> travelled_; // of every lane
 };
 
 } // namespace mm

@@ -13,9 +13,9 @@ import certificates
 import grid_cells
 import numeric_grid
 
-from multimargin import KernelSVM, _core
+from multimargin import KernelSVM
 from multimargin.kernel import training
-from multimargin.kernel.certificate import Certificate, Certifier, signs
+from multimargin.kernel.certificate import Certificate, Certifier
 from multimargin.kernel.pairs import PairsMachine
 from multimargin.problems.formulations import FORMULATIONS
 
@@ -110,12 +110,7 @@ def by_their_own_scores(monkeypatch):
     """Machines that are believed."""
 
     def certificate(self, core, bias, most_work=np.inf):
-        duals, scores = core.duals(), core.scores(np.arange(len(self.label)))
-        if self.free_bias:
-            binary = np.array([0, len(self.label)]), signs(self.label), self.cap, duals.ravel(), scores.ravel()
-            (told,) = _core.binary_certificates(*binary)
-        else:
-            told, _ = _core.lane_certificate(self.policy, self.label, self.cap, duals, scores)
+        told = self.of_kept_scores(core)
         yield
         return Certificate(told, 0.0)
 

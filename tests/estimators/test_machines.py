@@ -291,7 +291,8 @@ def test_why_it_did_not_converge(stopped_by, words):
     )
     model.stopping = "violation"
     said = model._why_not_converged(outcome)
-    assert "the relative duality gap is 0.5 of the objective and the violation is still above 0.01" in said
+    above = "the relative duality gap is 0.5 of the objective and the violation is still above 0.01"
+    assert (above in said) is (stopped_by != "precision")  # where it may be below, but is not known
     assert model._why_not_converged(SimpleNamespace(converged=True, remark="")) == ""
     proves = model._why_not_converged(SimpleNamespace(converged=True, remark="indefinite"))
     assert proves == "LinearSVM converged, but its gap proves nothing: indefinite"

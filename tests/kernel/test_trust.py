@@ -35,7 +35,7 @@ def result(**more):
     given = {
         "row": np.array([0, 0]), "column": np.array([0, 2]), "value": np.array([-0.5, 0.5]), "bias": np.zeros(3),
         "primal": np.array([2.0]), "dual": np.array([1.0]), "gap": np.array([0.5]), "doubt": np.array([0.0]),
-        "converged": True,
+        "converged": True, "certified": True,
     }  # fmt: skip
     return Result(**given | more)
 
@@ -75,7 +75,7 @@ def test_float64_goes_on_where_float32_did_not_get_there(why):
 
 
 @pytest.mark.parametrize(
-    ("doubt", "why", "told"), [(2.6e-4, "precision", True), (2.5e-4, "precision", False), (1.0, "max_iter", False)]
+    ("doubt", "why", "told"), [(2.6e-4, "precision", True), (2.5e-4, "precision", False), (1.0, "max_iter", True)]
 )
 def test_what_is_said_of_large_duals(doubt, why, told):
     one = training(tol=1e-3, formulation="one_vs_rest", free_bias=True)
@@ -112,9 +112,9 @@ def test_a_model_of_what_there_is():
     assert (made.primal, made.dual, made.worst_gap) == (2.0, 1.0, 0.5)
     assert made.counts == {"hits": 0, "misses": 0, "kernel_evaluations": 0}
     one.results[0] = result(doubt=np.array([0.75]))
-    assert one._trained().worst_gap == 0.5
-    one.outcome.stopped_by = "precision"
-    assert one._trained().worst_gap == 0.75
+    assert one._trained().worst_gap == one._trained().doubt == 0.75
+    one.results[0] = result(doubt=np.array([2.5e-4]))
+    assert one._trained().worst_gap == 0.5 and one._trained().doubt == 0.0
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,8 @@ def test_results_go_on():
     assert other.behind == {0: (7, 2.5)} and type(other.behind[0][0]) is int
     assert other.counts.tolist() == [1, 2, 3] and other.before.tolist() == [4, 5, 6]
     assert other.which == [0] and other.in_double is True
-    assert other.results[0].value.tolist() == [-0.5, 0.5] and other.results[0].converged is True
+    assert other.results[0].value.tolist() == [-0.5, 0.5]
+    assert other.results[0].converged is True and other.results[0].certified is True
 
 
 @pytest.mark.parametrize(
@@ -236,7 +237,7 @@ def batch(monkeypatch):
         given = {"passes": 2, "counted": np.array([10, 20, 30]), "working_set": 0, "tol": 1e-3, "stopping": "gap"}
         return PairsMachine(
             Formulation("one_vs_rest", False, 1), store, np.array([[0, 1], [0, 2]]), 5, np.array([0, 4, 10, 26]),
-            np.full(26, cap), start, None, 1.0, **given | more,
+            np.full(26, cap), start, None, **given | more,
         )  # fmt: skip
 
     return make

@@ -46,7 +46,8 @@ def identity(model: Any, X: Any, labels: np.ndarray, weight: np.ndarray, request
         told["kernel"] += f" #{_digest(kernel.block(few, few).astype(np.float32))}"
     told["n_jobs"] = str(request.n_threads)
     if request.formulation in JOINT and request.solver in STREAMING:  # one machine: the threads that do train it
-        told["n_jobs"] = str(*(blocks_side_by_side(request, task) for task in tasks(request)))
+        (machine,) = tasks(request)
+        told["n_jobs"] = str(blocks_side_by_side(request, machine))
     return told
 
 

@@ -178,7 +178,8 @@ class Margins:
             self.support_ = np.flatnonzero(np.diff(trained.dual_coef.indptr))
         self.primal_objective_ = trained.primal
         self.dual_objective_ = trained.dual
-        self.dual_gap_ = max(trained.primal - trained.dual, 0.0) / max(abs(trained.primal), SMALLEST_OBJECTIVE)
+        gap = max(trained.primal - trained.dual, 0.0) / max(abs(trained.primal), SMALLEST_OBJECTIVE)
+        self.dual_gap_ = max(gap, trained.doubt)
         self.worst_gap_ = trained.worst_gap
         self.n_iter_ = outcome.n_iter
         self.converged_ = outcome.converged
@@ -199,7 +200,8 @@ class Margins:
         }[outcome.stopped_by]
         gap = f"the relative duality gap is {self.dual_gap_:.2g} of the objective"
         if self.stopping == "violation":
-            reached = f"{gap} and the violation is still above {self.tol:g}"
+            above = f" and the violation is still above {self.tol:g}"
+            reached = gap if outcome.stopped_by == "precision" else gap + above
         else:
             if self.worst_gap_ > self.dual_gap_:
                 gap += f", that of the worst machine {self.worst_gap_:.2g}"

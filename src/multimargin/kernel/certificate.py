@@ -5,11 +5,20 @@ objectives are as good as these sums. So a machine that has met its target is ce
 them, but come from the duals alone. Rounds in float32, certified in float64: as linear machines do it.
 
 Not all examples are needed. One without duals adds nothing but its loss, and that is zero, whatever rounding did, if it
-is zero even with scores that are all off by ``_ROOM`` to the worse, at the bias that the certificate chose. That is far
-more than float32's errors are. They grow with the length of a row (``rbf``: with its squared distance from the mean),
-and so does the room of rows that are longer than the others. And it is not taken on trust: some rows, the longest among
-them, are always computed, and if the largest error seen is not ``_SAFE`` times smaller, all examples are. With few
-examples they are anyway.
+is zero even with scores that are all worse by ``room``, at the bias that the certificate chose. Room is a bound of what
+rounding can do to a score: of row i, by the duals a_j of a lane,
+
+    eps (c sum_j |a_j| B_ij + 4 max|K_ij| t)
+
+- rounding of x_i, x_j and of their product changes K_ij by c eps B_ij at most. With n non-zeros in a row c is
+  4 + 2 sqrt(n), as rounding of a sum of n numbers grows like sqrt(n); for rbf 16 more, as distances below
+  16 eps (|x_i|^2 + |x_j|^2) count as none; for poly times the degree
+- B_ij is b_i b_j with b^2 = |x|^2, (gamma |x|^2 + |coef0|)^degree, gamma |x|^2 + |coef0| of linear, poly and sigmoid,
+  by Cauchy and Schwarz; gamma (|x_i|^2 + |x_j|^2) + 1 of rbf, whose exponent is what is rounded
+- t is how far the duals of the lane have gone: every change of a dual is rounded and added
+
+Of kernels that somebody else computes no such bound is known, nor of machines that do not count t: all their examples
+are computed. So they are if a score that was computed is off by more than its room.
 """
 
 from __future__ import annotations
@@ -24,11 +33,8 @@ import scipy.sparse as sp
 
 from multimargin import _core
 from multimargin.kernel.functions import SAME_ROW, Kernel, mean_row, products, squared_norms
+from multimargin.problems.range import SMALLEST_OBJECTIVE
 
-_ROOM = 0.01  # of a margin of 1
-_SAFE = 8.0
-# Rows that are always computed: all of so few, else a share of them and so many of the longest.
-_FEW_ROWS, _SHARE, _LONGEST = 2048, 1 / 32, 128
 _WORK_OF_SLAB = 1e9  # multiply-adds of a matrix product, about 50 ms
 _VALUES_AT_ONCE = 1 << 18  # that stay in cache
 _ROWS_AT_ONCE, _WORTH_A_CALL = 128, 1 << 15  # rows, or values where that is more rows
@@ -41,11 +47,10 @@ _SCORES_AT_ONCE = 1 << 20
 # Of tol: what machines aim at. Errors of the scores add to the gap (float32's up to a tenth of 1e-3 on real data), and
 # the last rounds cost less than a second certificate.
 AIM = 0.9
-_EPS64 = float(np.finfo(np.float64).eps)
-_BLURRED = 1e-3  # by which rounding changes the logarithm of a kernel value that is not known any more
-_NOTHING = 35.0  # of which exp(-x) is less than rounding
+EPS64 = float(np.finfo(np.float64).eps)
+_OF_CHANGE = 4.0  # eps: what a change of a dual adds to the rounding of a score, beside the kernel value
+_BLURRED = 1e-3  # of a kernel value: where rounding may change one by more, that is looked at for every pair
 ALLOWED = 0.25  # of tol, for what rounding in float64 may have changed in an objective
-FLOAT64 = 2.0**-29  # rounding there, beside that of float32
 _LARGEST = 1e150
 
 Made = TypeVar("Made")
@@ -63,36 +68,21 @@ class ExactScores:
         Which of them are in the store, in its order.
     bias : float
         Added to every kernel value.
-    diagonal : ndarray
-        K(x, x) of the rows of the store.
-    largest_cap, eps : float
-        Of the machines: the largest C_i, and the rounding of their kernel values.
+    eps : float
+        Rounding of the machines' kernel values.
     """
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        X: Any,
-        rows: np.ndarray,
-        bias: float,
-        diagonal: np.ndarray,
-        *,
-        largest_cap: float,
-        eps: float,
-    ):
-        self.kernel, self.X, self.rows, self.bias = kernel, X, rows, bias
+    def __init__(self, kernel: Kernel, X: Any, rows: np.ndarray, bias: float, *, eps: float):
+        self.kernel, self.X, self.rows, self.bias, self.eps = kernel, X, rows, bias, eps
         self.foreign = kernel.name in ("precomputed", "callable")
-        with np.errstate(over="ignore", invalid="ignore"):  # where that is no number, all rows are computed
+        with np.errstate(over="ignore", invalid="ignore"):  # where a size is no number, all rows are computed
             self.all_rows = None if kernel.name == "precomputed" else _Rows(kernel, X, rows)
-            # The squared length of a row, as far as errors of its scores grow with it.
-            size = np.abs(diagonal) if self.all_rows is None or kernel.name != "rbf" else self.all_rows.norms
-            longer = np.maximum(size / max(float(size.mean()) if len(size) else 0.0, 1e-300), 1.0)
-        self.unit = longer if kernel.name == "rbf" else np.sqrt(longer)
-        with np.errstate(over="ignore"):  # of what may be lost in a distance, in units of rounding
-            lost = 2 * SAME_ROW * kernel.gamma * size.max(initial=0.0) if kernel.name == "rbf" else 0.0
-            self.always = _always_computed(size, largest_cap * eps * lost)
-            # Where float64 may take rows for equal that are not, too: which ones are.
-            self.kinds = None if lost * _EPS64 <= _BLURRED else _kinds(X[rows])
+            norms = np.zeros(len(rows)) if self.all_rows is None else self.all_rows.norms
+            self.size = _sizes(kernel, norms, bias)
+            lost = 2 * SAME_ROW * kernel.gamma * norms.max(initial=0.0) if kernel.name == "rbf" else 0.0
+        # Where float64 may take rows for equal that are not, too: which ones are.
+        self.kinds = None if lost * EPS64 <= _BLURRED else _kinds(X[rows])
+        self.units = _units(kernel, X)
         of_product = 0.0 if kernel.name == "precomputed" else float(X.shape[1])
         if sp.issparse(X):
             of_product = _OF_SPARSE * X.nnz / max(1, X.shape[0])
@@ -105,31 +95,37 @@ class ExactScores:
 
     def scores(
         self, support: np.ndarray, others: np.ndarray, duals: Any
-    ) -> Generator[None, None, tuple[np.ndarray, bool]]:
+    ) -> Generator[None, None, tuple[np.ndarray, np.ndarray]]:
         """Scores of the support rows, which have these duals (array or CSR), and of others, in slabs of about 50 ms;
-        and whether float64 does not know some of the kernel values."""
+        and how much of them float64 does not know, as rows are too near to each other."""
         n, rows = len(support), np.concatenate([support, others])
         by = self._prepared(support)
         out = np.tile(self.bias * np.asarray(duals.sum(axis=0)).ravel(), (len(rows), 1))
-        begin, work, blurred = 0, 0.0, False
+        blur = np.zeros(out.shape if self.kinds is not None else (1, 1))
+        begin, work = 0, 0.0
         while n and begin < len(rows):
             with np.errstate(over="ignore", invalid="ignore"):  # what is not finite proves nothing, and says so
                 if begin < n and not self.foreign:  # values of support rows with each other are computed once
-                    end = min(n, begin + _ROWS_AT_ONCE, begin + _rows_at_once(n - begin))
+                    end = min(n, begin + _ROWS_AT_ONCE, begin + self._rows_at_once(n - begin))
                     some = self._values([part[begin:end] for part in by], [part[begin:] for part in by])
                     out[begin:end] += some @ duals[begin:]
                     out[end:n] += some[:, end - begin :].T @ duals[begin:end]
                 else:
-                    end = min(len(rows), begin + _rows_at_once(n))
+                    end = min(len(rows), begin + self._rows_at_once(n))
                     some = self._values(self._prepared(rows[begin:end]), by)
                     out[begin:end] += some @ duals
-                blurred = blurred or self._blurred(rows[begin:end], support, by)
+                if self.kinds is not None:
+                    blur[begin:end] = self._blurred(rows[begin:end], support, by) @ abs(duals)
             work += self.cost * some.size
             begin = end
             if work > _WORK_OF_SLAB:
                 work = 0.0
                 yield
-        return out, blurred
+        return out, np.broadcast_to(blur, out.shape)
+
+    def _rows_at_once(self, columns: int) -> int:
+        values = min(_VALUES_AT_ONCE, int(_WORK_OF_SLAB / self.cost))
+        return max(1, min(values // columns, max(_ROWS_AT_ONCE, _WORTH_A_CALL // columns)))
 
     def _prepared(self, rows: np.ndarray) -> tuple[Any, np.ndarray]:
         """Rows of the store: vectors and squared norms; precomputed: which they are."""
@@ -142,24 +138,62 @@ class ExactScores:
         (vectors, norms), (others, their_norms) = some, by
         return _float64(self.kernel.block(vectors, others, norms, their_norms))
 
-    def _blurred(self, some: np.ndarray, support: np.ndarray, by: Sequence[Any]) -> bool:
-        """Whether rounding in float64 hides how near some rows are to support rows that are not equal to them."""
-        if self.kinds is None:
-            return False
+    def _blurred(self, some: np.ndarray, support: np.ndarray, by: Sequence[Any]) -> np.ndarray:
+        """By how much kernel values of some rows with support rows may be off, as rounding hides how near they are; not
+        of rows that are equal."""
+        assert self.kinds is not None
         vectors, norms = self._prepared(some)
         squares = np.add.outer(norms, by[1])
-        lost = SAME_ROW * _EPS64 * squares
-        at_least = squares - 2 * products(vectors, by[0]) - lost
-        unknown = (self.kernel.gamma * lost > _BLURRED) & ~(self.kernel.gamma * at_least >= _NOTHING)
-        return bool(np.any(unknown & (self.kinds[some][:, None] != self.kinds[support])))
+        lost = SAME_ROW * EPS64 * squares
+        at_least = self.kernel.gamma * (squares - 2 * products(vectors, by[0]) - lost)
+        off = np.minimum(2 * self.kernel.gamma * lost, 1.0) * np.exp(-np.maximum(at_least, 0.0))
+        return np.where(self.kinds[some][:, None] == self.kinds[support], 0.0, off)
 
-    def room(self, rows: np.ndarray) -> np.ndarray:
-        """By how much scores may be off before a loss is overlooked."""
-        return _ROOM * self.unit[rows]
+    def sums(self, support: np.ndarray, duals: Any) -> np.ndarray:
+        """sum |a_j| and sum |a_j| b_j of every column of duals."""
+        absolute = abs(duals)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.stack([np.asarray(absolute.sum(axis=0)).ravel(), absolute.T @ self.size[support]])
 
-    def safe(self, rows: np.ndarray, off: np.ndarray) -> bool:
-        """Whether scores that are off by so much, rows x lanes, are far from overlooking one."""
-        return bool(np.all(_SAFE * np.abs(off) <= self.room(rows)[:, None]))
+    def magnitude(self, rows: np.ndarray, sums: np.ndarray) -> np.ndarray:
+        """sum_j |a_j| B_ij of rows, each by the duals that have such sums."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.kernel.name == "rbf":
+                return self.size[rows] * sums[0] + sums[1]
+            return self.size[rows] * sums[1]
+
+    def lost(self, rows: np.ndarray, sums: np.ndarray, off: np.ndarray, blur: np.ndarray) -> np.ndarray:
+        """By how much scores computed anew may be off, if kept ones are by ``off`` at most. In float64 both are off
+        alike, which shows; beside float32 it may not, where all that it rounds is exact, and the bound counts."""
+        if self.eps == EPS64:
+            return np.abs(off) + blur
+        magnitude = self.magnitude(rows, sums) if self.kinds is None else (1 + self.bias) * sums[0]
+        return np.maximum(EPS64 / self.eps * np.abs(off), EPS64 * self.units * magnitude) + blur
+
+    def room(self, rows: np.ndarray, sums: np.ndarray, travelled: np.ndarray | float) -> np.ndarray:
+        """By how much kept scores of rows may be off. What is no number is no bound."""
+        if self.foreign:
+            return np.full(len(rows), np.inf)
+        with np.errstate(over="ignore", invalid="ignore"):
+            largest = 1 + self.bias if self.kernel.name == "rbf" else self.size[rows] * self.size.max(initial=0.0)
+            room = self.eps * (self.units * self.magnitude(rows, sums) + _OF_CHANGE * largest * travelled)
+        return np.where(np.isnan(room), np.inf, room)
+
+
+def _sizes(kernel: Kernel, norms: np.ndarray, bias: float) -> np.ndarray:
+    """b of rows, of which B_ij is the product (rbf: the sum), with the bias of every kernel value; from |x|^2."""
+    if kernel.name == "rbf":
+        return kernel.gamma * norms + 0.5 * (1 + bias)
+    if kernel.name in ("poly", "sigmoid"):
+        norms = kernel.gamma * norms + abs(kernel.coef0)
+    return np.sqrt((norms**kernel.degree if kernel.name == "poly" else norms) + bias)
+
+
+def _units(kernel: Kernel, X: Any) -> float:
+    """c: units of rounding in a kernel value."""
+    n = int(np.diff(X.indptr).max(initial=0)) if sp.issparse(X) else X.shape[1]
+    units = 4 + 2 * float(np.sqrt(n)) + (SAME_ROW if kernel.name == "rbf" else 0)
+    return units * kernel.degree if kernel.name == "poly" else units
 
 
 def _kinds(X: Any) -> np.ndarray:
@@ -173,33 +207,19 @@ def _kinds(X: Any) -> np.ndarray:
     return np.array([seen.setdefault(key, len(seen)) for key in keys])
 
 
-def _always_computed(size: np.ndarray, same: float) -> np.ndarray:
-    """Which rows are not left out, whatever their scores say; ``same``: by how much those of a row can be off that is
-    taken for equal to another one."""
-    n = len(size)
-    if n <= _FEW_ROWS or not same <= _ROOM:
-        return np.ones(n, dtype=bool)
-    always = np.random.RandomState(0).random_sample(n) < _SHARE
-    always[np.argpartition(size, -_LONGEST)[-_LONGEST:]] = True
-    return always
-
-
 class _Rows:
-    """Rows of the store as they enter products, in float64; for rbf moved by their mean (see Kernel.block), and with
-    squared norms, which others do not need. They are prepared once where that takes little memory, else when they are
-    asked for."""
+    """Rows of the store as they enter products, in float64, and their squared norms; for rbf moved by their mean (see
+    Kernel.block). They are prepared once where that takes little memory, else when they are asked for."""
 
     def __init__(self, kernel: Kernel, X: Any, rows: np.ndarray):
         self.X, self.rows, self.vectors = X, rows, None
         self.shift: Any = 0.0
-        self.norms = np.zeros(len(rows))
         if kernel.name == "rbf" and not sp.issparse(X) and len(rows):
             self.shift = mean_row(X if len(rows) == len(X) else X[rows])
         pieces = np.array_split(np.arange(len(rows)), 1 + X.size // _PREPARED)
         if len(pieces) == 1:
             self.vectors = self._taken(pieces[0])
-        if kernel.name == "rbf":
-            self.norms = np.concatenate([squared_norms(self._taken(some)) for some in pieces])
+        self.norms = np.concatenate([squared_norms(self._taken(some)) for some in pieces])
 
     def _taken(self, which: np.ndarray) -> Any:
         if self.vectors is not None:
@@ -212,10 +232,6 @@ class _Rows:
         return self._taken(which), self.norms[which]
 
 
-def _rows_at_once(columns: int) -> int:
-    return max(1, min(_VALUES_AT_ONCE // columns, max(_ROWS_AT_ONCE, _WORTH_A_CALL // columns)))
-
-
 def _float64(values: Any) -> Any:
     return values.astype(np.float64, copy=False)
 
@@ -226,7 +242,7 @@ def at_risk(policy: str, label: np.ndarray, cap: np.ndarray, scores: np.ndarray,
     own = np.flatnonzero(label >= 0)
     worse[own, label[own]] -= 2 * room[own]
     _, violation = _core.lane_certificate(policy, label, cap, np.zeros_like(worse), worse)
-    return (violation > 0) | ~np.isfinite(scores).all(axis=1)  # of duals of zero: where there is a loss, or no number
+    return (violation > 0) | ~np.isfinite(worse).all(axis=1)  # of duals of zero: where there is a loss, or no number
 
 
 class Certificate(NamedTuple):
@@ -247,44 +263,54 @@ class Certifier:
     cap: np.ndarray
     free_bias: bool
     rows: np.ndarray
-    rounding: float  # of float64, beside that of the machine: FLOAT64 or 1
 
     def certificate(
         self, core: _core.KernelMachine, bias: float, most_work: float = np.inf
     ) -> Generator[None, None, Certificate | None]:
         """The certificate of a machine as it is, in slabs of about 50 ms; None if it would take more work than that."""
         duals = core.duals()
-        held = duals.any(axis=1)
+        held = np.asarray(duals.any(axis=1))
         support, free = np.flatnonzero(held), np.flatnonzero(~held)
         coef = duals[support]
         if np.count_nonzero(coef) < _SPARSE_DUALS * coef.size:
             coef = sp.csr_array(coef)
-        needed = self.exact.always[self.rows[free]] | self._at_risk(core, free, bias)
+        sums = self.exact.sums(self.rows[support], coef).max(axis=1)  # more than those of any lane
+        room = self.exact.room(self.rows, sums, core.travelled)
+        needed = self._at_risk(core, free, bias, room)
         for chosen in (needed, np.ones(len(free), dtype=bool)):
             others = free[chosen]
             if self.exact.work(len(support), len(others)) > most_work:
                 return None
-            scores, blurred = yield from self.exact.scores(self.rows[support], self.rows[others], coef)
+            scores, blur = yield from self.exact.scores(self.rows[support], self.rows[others], coef)
             examples = np.concatenate([support, others])
             off = errors(scores, core.scores(examples))
-            label, cap, dual = self.label[examples], self.cap[examples], duals[examples]
-            if self.free_bias:
-                everyone = np.array([0, len(examples)])
-                (told,) = _core.binary_certificates(everyone, signs(label), cap, dual.ravel(), scores.ravel())
-            else:
-                told, _ = _core.lane_certificate(self.policy, label, cap, dual, scores)
-            safe = chosen.all() or self.exact.safe(self.rows[examples], off)
-            if safe and (told.bias == bias or not self._at_risk(core, free[~chosen], told.bias).any()):
+            told = self._told(examples, duals[examples], scores)
+            if chosen.all():
                 break
-        with np.errstate(over="ignore"):
-            squared = np.average(np.square(off), axis=0, weights=cap).max() if len(off) else 0.0
-        off_by = self.rounding * float(doubt(squared, self.cap[support].sum(), told.primal))
-        return Certificate(told, 1.0 if blurred else off_by)
+            safe = bool(np.all(np.abs(off) <= room[examples, None]))
+            if safe and (told.bias == bias or not self._at_risk(core, free[~chosen], told.bias, room).any()):
+                break
+        cap = self.cap[examples]
+        off, blur = (np.abs(values).max(axis=1, initial=0.0) for values in (off, blur))
+        off = self.exact.lost(self.rows[examples], sums, off, blur)
+        machine, primal = np.zeros(len(off), dtype=np.int64), np.array([told.primal])
+        return Certificate(told, float(doubts(off, cap, held[examples], machine, primal)[0]))
 
-    def _at_risk(self, core: _core.KernelMachine, examples: np.ndarray, bias: float) -> np.ndarray:
+    def of_kept_scores(self, core: _core.KernelMachine) -> _core.Round:
+        """What the core says of a machine's own scores: no certificate, but of its duals as they are."""
+        everyone = np.arange(len(self.cap))
+        return self._told(everyone, core.duals(), core.scores(everyone))
+
+    def _told(self, examples: np.ndarray, duals: np.ndarray, scores: np.ndarray) -> _core.Round:
+        label, cap = self.label[examples], self.cap[examples]
+        if not self.free_bias:
+            return _core.lane_certificate(self.policy, label, cap, duals, scores)[0]
+        begin, sign = np.array([0, len(examples)]), np.where(label == 0, 1, -1).astype(np.int32)
+        return _core.binary_certificates(begin, sign, cap, duals.ravel(), scores.ravel())[0]
+
+    def _at_risk(self, core: _core.KernelMachine, examples: np.ndarray, bias: float, room: np.ndarray) -> np.ndarray:
         n, step = len(examples), max(1, _SCORES_AT_ONCE // core.lanes)
         some = [examples[begin : begin + step] for begin in range(0, n, step)]
-        room = self.exact.room(self.rows)
         with np.errstate(over="ignore", invalid="ignore"):  # who has no number is at risk
             given = ((self.label[i], self.cap[i], core.scores(i) + bias, room[i]) for i in some)
             return np.concatenate([np.zeros(0, dtype=bool), *(at_risk(self.policy, *one) for one in given)])
@@ -299,20 +325,22 @@ def at_once(slabs: Generator[None, None, Made]) -> Made:
             return end.value
 
 
-def signs(label: np.ndarray) -> np.ndarray:
-    """Of binary machines, whose one lane is that of the label 0."""
-    return np.where(label == 0, 1, -1).astype(np.int32)
-
-
 def errors(scores: np.ndarray, kept: np.ndarray) -> np.ndarray:
     """By how much kept scores are off, as far as that has a square."""
     with np.errstate(over="ignore", invalid="ignore"):
         return np.clip(scores - kept, -_LARGEST, _LARGEST)
 
 
-def doubt(squared: Any, felt: Any, primal: Any) -> Any:
-    """How far objectives may be off, relative, if squares of errors of the scores are so much in the mean, weighted by
-    C_i: |sum C_i error_i| is at most its root times ``felt``, the sum of the caps of rows with duals. 1 is anything."""
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        off = np.sqrt(squared) * felt
-        return np.minimum(np.divide(off, np.abs(primal), out=np.zeros_like(off), where=off > 0), 1.0)
+def doubts(off: np.ndarray, cap: np.ndarray, held: np.ndarray, machine: np.ndarray, primal: np.ndarray) -> np.ndarray:
+    """How far objectives of machines may be off, relative, if scores of their examples are by ``off``: |sum C_i off_i|
+    is at most the root of the mean of its squares (weighted by C_i, too, if that is more) times the sum of the caps of
+    rows with duals. 1 is anything."""
+
+    def total(values: np.ndarray) -> np.ndarray:
+        return np.bincount(machine, values, len(primal))
+
+    with np.errstate(all="ignore"):
+        even = total(np.square(off)) / np.maximum(total(np.ones(len(off))), 1)
+        weighted = total(cap * np.square(off)) / np.maximum(total(cap), SMALLEST_OBJECTIVE)
+        by = np.sqrt(np.maximum(even, weighted)) * total(np.where(held, cap, 0.0)) / np.abs(primal)
+        return np.where(even == 0, 0.0, np.where(by <= 1.0, by, 1.0))

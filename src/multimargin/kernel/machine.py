@@ -87,6 +87,7 @@ class Result:
     gap: np.ndarray  # worst
     doubt: np.ndarray  # of the objectives, relative
     converged: bool
+    certified: bool  # else there was no time for it
 
     def state(self) -> State:
         """All of it, as arrays."""
@@ -103,11 +104,12 @@ class Result:
             raise ValueError("arrays of a result differ in length")
         if len(state["bias"]) != columns.stop - columns.start or parts - {1, columns.stop - columns.start}:
             raise ValueError("a result is not of its machines")
-        values = {name: state[name] for name in _OF_RESULT if name != "converged"}
-        return cls(**values, converged=bool(number(state, "converged")))
+        arrays = {name: state[name] for name in _OF_RESULT if name not in _BOOLEAN}
+        return cls(**arrays, converged=bool(number(state, "converged")), certified=bool(number(state, "certified")))
 
 
-_OF_RESULT = ("row", "column", "value", "bias", "primal", "dual", "gap", "doubt", "converged")
+_BOOLEAN = ("converged", "certified")
+_OF_RESULT = ("row", "column", "value", "bias", "primal", "dual", "gap", "doubt", *_BOOLEAN)
 
 
 def _check_indices(values: np.ndarray, first: int, end: int) -> None:
@@ -259,7 +261,7 @@ class KernelMachine:
 
     @property
     def _doubtful(self) -> bool:
-        return self.stopping == "gap" and not self.doubt <= ALLOWED * self.tol
+        return not self.doubt <= ALLOWED * self.tol
 
     def _record(self) -> KernelRecord:
         hits, misses, evaluations = (int(count) for count in self.counted + self.store.counts())
@@ -268,12 +270,12 @@ class KernelMachine:
         )
 
     def conclude(self) -> tuple[float, float, float]:
-        """The objectives, certified if that takes not long; else the last round's."""
+        """The objectives, certified if that takes not long; else those of the scores that were kept."""
         self._certify_within(_SHORT_WORK)
         return self.primal, self.dual, self.gap
 
     def salvage(self) -> None:
-        """Duals are those of the last round whenever nothing runs."""
+        """After an interrupt: the same, if that is shorter still."""
         if self.ready:
             self._certify_within(_SHORTEST_WORK)
 
@@ -282,6 +284,8 @@ class KernelMachine:
             return
         if (certificate := at_once(self.certifier.certificate(self.core, self.bias, work))) is not None:
             self._judge(certificate)
+        elif self.ready:  # duals may have moved since the last round that was complete
+            self._note(self.certifier.of_kept_scores(self.core))
 
     def state(self) -> State:
         """All that the next slices depend on, but the store."""
@@ -310,4 +314,5 @@ class KernelMachine:
             np.array([self.worst_gap]),
             np.array([self.doubt]),
             self.converged,
+            self.certified,
         )

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from multimargin import _core
-from multimargin.kernel.certificate import AIM, ALLOWED, ExactScores, at_once, doubt, errors
+from multimargin.kernel.certificate import AIM, ALLOWED, ExactScores, at_once, doubts, errors
 from multimargin.kernel.machine import Result
 from multimargin.kernel.tasks import rows_of, sizes
 from multimargin.linear.state import State, attributes, check_counts, part, prefixed, set_attributes
@@ -71,8 +71,6 @@ class PairsMachine:
         Duals to start from, rows of the store x pairs.
     exact : ExactScores
         For certificates.
-    rounding : float
-        Of float64, beside that of the store.
     passes, counted : int, ndarray
         Records that each machine has already, and what another store counted, where they go on in another precision.
     """
@@ -87,7 +85,6 @@ class PairsMachine:
         cap: np.ndarray,
         start: sp.csr_array | None,
         exact: ExactScores,
-        rounding: float,
         *,
         passes: int,
         counted: np.ndarray,
@@ -96,7 +93,7 @@ class PairsMachine:
         stopping: str,
     ):
         self.problem, self.store, self.first, self.cap, self.exact = problem, store, first, cap, exact
-        self.pairs, self.group_begin, self.rounding = pairs, group_begin, rounding
+        self.pairs, self.group_begin = pairs, group_begin
         self.size = sizes(pairs, group_begin)
         self.tol, self.stopping, self.n_passes, self.counted = tol, stopping, passes, counted
         self.epochs = 0.0
@@ -167,7 +164,8 @@ class PairsMachine:
         coef[at, pair[held]] = dual[held]
         place = np.full(len(self.cap), -1)  # of a row among those that are scored
         place[support] = np.arange(len(support))
-        room = self.exact.room(row)
+        sums = self.exact.sums(support, coef)[:, pair]
+        room = self.exact.room(row, sums, np.array([one.travelled for one in trained])[pair])
 
         def risky(some: np.ndarray, bias: np.ndarray) -> np.ndarray:
             """Who has a loss at scores that are off to the worse, or none that is a number."""
@@ -175,26 +173,28 @@ class PairsMachine:
                 return ~(sign[some] * (kept[some] + bias[pair[some]]) - room[some] >= 1)
 
         free = np.flatnonzero(dual == 0)
-        needed = self.exact.always[row[free]] | risky(free, bias)
+        needed = risky(free, bias)
         for chosen in (needed, np.ones(len(free), dtype=bool)):
             examples = np.sort(np.concatenate([held, free[chosen]]))
             rows = row[examples]
             others = np.unique(rows[place[rows] < 0])
             place[others] = np.arange(len(support), len(support) + len(others))
-            scores, blurred = at_once(self.exact.scores(support, others, coef))
-            score = scores[place[rows], pair[examples]]
+            scores, blurs = at_once(self.exact.scores(support, others, coef))
+            score, blur = (values[place[rows], pair[examples]] for values in (scores, blurs))
             place[others] = -1
             off = errors(score, kept[examples])
             begin, cap = np.searchsorted(pair[examples], np.arange(len(trained) + 1)), self.cap[rows]
             told = _core.binary_certificates(begin, sign[examples], cap, dual[examples], score)
-            safe = chosen.all() or self.exact.safe(rows, off[:, None])
-            if safe and not risky(free[~chosen], np.array([one.bias for one in told])).any():
+            if chosen.all():
                 break
-        with np.errstate(over="ignore"):
-            weights = (cap * off**2, cap, np.where(dual[examples] != 0, cap, 0))
-        squared, total, felt = (np.bincount(pair[examples], values, len(trained)) for values in weights)
-        off_by = doubt(squared / np.where(total > 0, total, 1), felt, np.array([one.primal for one in told]))
-        self.doubt[[one.pair for one in trained]] = 1.0 if blurred else self.rounding * off_by
+            if (
+                np.all(np.abs(off) <= room[examples])
+                and not risky(free[~chosen], np.array([one.bias for one in told])).any()
+            ):
+                break
+        off = self.exact.lost(rows, sums[:, examples], off, blur)
+        primal = np.array([one.primal for one in told])
+        self.doubt[[one.pair for one in trained]] = doubts(off, cap, dual[examples] != 0, pair[examples], primal)
         return told
 
     def _record(
@@ -202,10 +202,8 @@ class PairsMachine:
     ) -> PairRecord:
         p, gap = trained.pair, max(told.worst_gap, 0.0)
         self.primal[p], self.dual[p], self.gap[p], self.bias[p] = told.primal, told.dual, gap, told.bias
-        if self.stopping == "violation":
-            self.met[p] = told.violation <= self.tol
-        else:
-            self.met[p] = gap <= self.tol and self.doubt[p] <= ALLOWED * self.tol
+        left = told.violation if self.stopping == "violation" else gap
+        self.met[p] = left <= self.tol and self.doubt[p] <= ALLOWED * self.tol
         self.out_of_epochs |= not trained.converged and trained.visited >= max_epochs * self.size[p]
         return PairRecord(told.violation, trained.visited, "block", told.primal, told.dual, gap, *counts, p)
 
@@ -254,4 +252,5 @@ class PairsMachine:
             self.gap,
             self.doubt,
             self.converged,
+            certified=True,
         )

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from multimargin import _core
-from multimargin.kernel.certificate import ALLOWED, FLOAT64, Certifier, ExactScores
+from multimargin.kernel.certificate import ALLOWED, Certifier, ExactScores
 from multimargin.kernel.decomposition import decomposition_machine
 from multimargin.kernel.functions import Kernel
 from multimargin.kernel.machine import KernelMachine, Result
@@ -79,6 +79,7 @@ class KernelTrained:
     worst_gap: float
     outcome: Outcome
     counts: dict[str, int]
+    doubt: float  # of the objectives, relative: rounding may have changed them by so much
 
 
 class Interrupted(KeyboardInterrupt):
@@ -147,6 +148,8 @@ class _Training:
                     self.outcome.remark = (
                         "scores of so large duals, or of rows so near each other, are not known any better"
                     )
+                elif not all(result.certified for result in self.results.values()):
+                    self.outcome.remark = "by scores as training kept them, as to certify it would take long"
                 if not self.outcome.remark:
                     self.outcome.remark = self._indefinite()
         except KeyboardInterrupt as interrupt:
@@ -183,8 +186,6 @@ class _Training:
             request.X,
             self.rows,
             request.bias,
-            store.diagonal,
-            largest_cap=float(self.cap.max(initial=0.0)),
             eps=float(np.finfo(np.float32 if single else np.float64).eps),
         )
 
@@ -209,7 +210,6 @@ class _Training:
         request, task = self.request, self.tasks[position]
         working_set = request.working_set or 0
         passes, epochs = self.behind.get(position, (0, 0.0))
-        rounding = FLOAT64 if store.single_precision else 1.0
         if task.pairs is not None:
             return PairsMachine(
                 task.problem,
@@ -220,7 +220,6 @@ class _Training:
                 self.cap,
                 None if start is None else start[:, task.columns],
                 exact,
-                rounding,
                 passes=passes,
                 counted=counted,
                 working_set=working_set,
@@ -259,15 +258,15 @@ class _Training:
             tol=request.tol,
             stopping=request.stopping,
             patience=_PATIENCE if store.single_precision and request.solver == "block" else np.inf,
-            certifier=Certifier(exact, task.problem.policy, label, cap, task.free_bias, task.examples, rounding),
+            certifier=Certifier(exact, task.problem.policy, label, cap, task.free_bias, task.examples),
         )
 
     @property
     def _doubt(self) -> float:
         """Nor is float64 trusted: with large duals, rounding in the scores can be more than a gap that seems closed.
-        How far objectives may be off, relative, if that is too much and what a machine ended by."""
+        How far objectives may be off, relative, if that is too much."""
         worst = max((float(result.doubt.max()) for result in self.results.values()), default=0.0)
-        return worst if self.outcome.stopped_by == "precision" and not worst <= ALLOWED * self.request.tol else 0.0
+        return 0.0 if worst <= ALLOWED * self.request.tol else worst
 
     def _indefinite(self) -> str:
         """What there is to say about a kernel without an optimum to be certified, as far as the sample shows."""
@@ -339,7 +338,8 @@ class _Training:
     def _trained(self) -> KernelTrained:
         duals = self._dual_coef()
         intercept = np.asarray(duals.sum(axis=0)).ravel() * self.request.bias
-        primal, dual, worst = 0.0, 0.0, self._doubt
+        doubt = self._doubt
+        primal, dual, worst = 0.0, 0.0, doubt
         for position, task in enumerate(self.tasks):
             if position in self.results:
                 result = self.results[position]
@@ -354,4 +354,4 @@ class _Training:
                 worst = 1.0
         hits, misses, evaluations = (int(count) for count in self.counts)
         counts = {"hits": hits, "misses": misses, "kernel_evaluations": evaluations}
-        return KernelTrained(duals, intercept, primal, dual, worst, self.outcome, counts)
+        return KernelTrained(duals, intercept, primal, dual, worst, self.outcome, counts, doubt)

@@ -158,11 +158,14 @@ def leading(sample: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def coherence(X: Any, row: np.ndarray, intercept: float, directions: _core.Directions | None) -> float:
     """Mean of |cos| of the angles between rows, as steps see them: less of what is along the directions. NaN where
-    squares are no numbers."""
+    squares are no numbers, or rows are too long for a dense sample of them."""
     from multimargin.linear.blas import blas_threads
 
-    which = row[:: max(1, len(row) // _ROWS_OF_ANGLES)]
-    sample = np.zeros((len(which), X.shape[1] + (intercept != 0)))
+    which = row[np.linspace(0, len(row), min(_ROWS_OF_ANGLES, len(row)), endpoint=False).astype(np.int64)]
+    n_weights = X.shape[1] + (intercept != 0)
+    if 8 * len(which) * n_weights > _MOST_BYTES:
+        return np.nan
+    sample = np.zeros((len(which), n_weights))
     _fill(sample, X, which, intercept)
     with blas_threads(1), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         gram = sample @ sample.T

@@ -92,6 +92,8 @@ class Trained:
     worst_gap: float
     outcome: Outcome
 
+    doubt = 0.0  # sums in float64, of weights that are given, lose nothing
+
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C, with the model as it was last certified."""
