@@ -8,8 +8,7 @@ namespace mm {
 
 namespace {
 // Side by side: visits that others make before a block hears of them; the least visits of a block between two meetings;
-// of how many visits on threads are worth it. With 256 the passes that fits take are as many as with one block on text,
-// images and embeddings, with two threads; with 1024 and more they are twice as many and more.
+// of how many visits on threads are worth it. The more are unheard, the more passes a fit takes.
 constexpr Index kUnheard = 256, kLeastGroup = 4, kFewVisits = 512;
 constexpr double kTooViolated = 2; // times the least violation of a full pass
 constexpr double kLongerCalls = 4; // threads have to be woken up

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from multimargin import LinearSVM, _core
+from multimargin.linear import directions as directions_module
 from multimargin.linear import training
 from multimargin.linear.checkpoint import CheckpointError
 from multimargin.linear.directions import coherence
@@ -288,3 +289,11 @@ def test_coherence_is_the_mean_of_the_cosines():
     )
     assert coherence(np.hstack([X, np.ones((3, 1))]), np.arange(3), 0.0, None) == coherence(X, np.arange(3), 1.0, None)
     assert np.isnan(coherence(1e200 * X, np.arange(3), 0.0, None))
+
+
+def test_rows_too_long_for_a_dense_sample_are_left_to_one_thread(monkeypatch):
+    X = np.random.RandomState(0).normal(size=(300, 8))
+    monkeypatch.setattr(directions_module, "_MOST_BYTES", 8 * 128 * 9)
+    assert 0 < coherence(X, np.arange(300), 1.0, None) < 1  # of 128 rows
+    monkeypatch.setattr(directions_module, "_MOST_BYTES", 8 * 128 * 9 - 1)
+    assert np.isnan(coherence(X, np.arange(300), 1.0, None))
