@@ -42,8 +42,9 @@ public:
   virtual void duals(double *out) const = 0;     // n_examples x lanes
   virtual void set_duals(const double *) = 0;    // before the first advance
   virtual void scores(const Index *examples, Index count, double *out) const = 0; // count x lanes, without the bias
-  // The sum of |change| over all changes of duals that the scores were moved by, of the lane with the most: each adds its
-  // rounding. Infinity where nobody counts.
+  // The sum of |change| (4 + q / 2) over all changes of duals that the scores were moved by, q of a lane at once, of the lane
+  // with the most: times eps and the largest kernel value it bounds the rounding of products and sums. Infinity where
+  // nobody counts.
   virtual double travelled() const { return std::numeric_limits<double>::infinity(); }
   virtual void state(State &) = 0;               // all that it goes on from, but the store's
 };

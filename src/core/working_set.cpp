@@ -87,9 +87,15 @@ template <class T> void WorkingSetMachine<T>::add_started() {
 }
 
 template <class T> void WorkingSetMachine<T>::add(const double *change) {
-  for (std::size_t r = 0; r < set_.size(); ++r)
-    for (Index m = 0; m < lanes_; ++m)
-      travelled_[static_cast<std::size_t>(m)] += std::abs(change[static_cast<Index>(r) * stride_ + m]);
+  for (Index m = 0; m < lanes_; ++m) {
+    double length = 0, count = 0;
+    for (Index r = 0; r < static_cast<Index>(set_.size()); ++r) {
+      const double by = std::abs(change[r * stride_ + m]);
+      length += by;
+      count += by > 0;
+    }
+    travelled_[static_cast<std::size_t>(m)] += length * (4 + 0.5 * count);
+  }
   rows_.add(change, stride_, lanes_, tiles_.data(), static_cast<Index>(set_.size()), scores_.data(), n_);
 }
 

@@ -18,6 +18,7 @@ from tests.kernel.problems import clusters, problem_of, run, store_of
 
 POLICIES = ("crammer_singer", "weston_watkins", "one_vs_rest")
 EPS32, EPS64 = 2.0**-23, 2.0**-52
+DIAGONAL = np.ones(1)  # which only kernels that others compute need
 
 
 def same(a, b):
@@ -184,7 +185,7 @@ def test_scores_are_kernel_times_duals(monkeypatch, kernel, storage, dtype, valu
     support, others = np.array([1, 2, 7, 11, 12, 20]), np.array([0, 24, 9])
     duals = random.normal(size=(6, 12)) * (random.uniform(size=(6, 12)) < density)
     assert duals.any()
-    exact = ExactScores(function, given, held, 0.25, eps=EPS32)
+    exact = ExactScores(function, given, held, 0.25, DIAGONAL, eps=EPS32)
     scores, blur = at_once(exact.scores(support, others, duals if density > 0.1 else sp.csr_array(duals)))
     assert blur.shape == scores.shape and not blur.any()
     expected = K[np.concatenate([support, others])][:, support] @ duals
@@ -192,14 +193,14 @@ def test_scores_are_kernel_times_duals(monkeypatch, kernel, storage, dtype, valu
 
 
 def test_no_duals_no_scores():
-    exact = ExactScores(Kernel("linear"), np.eye(3), np.arange(3), 0.5, eps=EPS32)
+    exact = ExactScores(Kernel("linear"), np.eye(3), np.arange(3), 0.5, DIAGONAL, eps=EPS32)
     none = np.zeros(0, dtype=np.int64)
     assert at_once(exact.scores(none, np.arange(3), np.zeros((0, 2))))[0].tolist() == [[0, 0]] * 3
     assert at_once(exact.scores(none, none, np.zeros((0, 2))))[0].shape == (0, 2)
 
 
 def test_slabs_are_of_bounded_work(monkeypatch):
-    exact = ExactScores(Kernel("linear"), np.ones((40, 10)), np.arange(40), 0.0, eps=EPS32)
+    exact = exact_of(Kernel("linear"), np.ones((40, 10)))
     monkeypatch.setattr(certificate_module, "_ROWS_AT_ONCE", 2)
     monkeypatch.setattr(certificate_module, "_WORTH_A_CALL", 40)
     assert exact.cost == 110.0 and exact.work(20, 20) == 110.0 * (200 + 400)
@@ -214,7 +215,7 @@ def test_foreign_values_are_taken_as_they_are():
     """A matrix that is symmetric but for rounding has two values for a pair: that of the row's own line counts."""
     K = np.array([[1.0, 0.5], [0.50001, 1.0]])
     for kernel, X in ((Kernel("precomputed"), K), (Kernel("callable", function=lambda A, B: K), np.eye(2))):
-        exact = ExactScores(kernel, X, np.arange(2), 0.0, eps=EPS32)
+        exact = ExactScores(kernel, X, np.arange(2), 0.0, DIAGONAL, eps=EPS32)
         scores, _ = at_once(exact.scores(np.arange(2), np.zeros(0, np.int64), np.ones((2, 1))))
         assert scores.ravel().tolist() == [1.5, 1.50001]
 
@@ -265,17 +266,17 @@ def test_at_risk_is_who_has_a_loss_with_worse_scores(policy):
     assert (at_risk(policy, label, np.ones(200), scores, room) == expected).all()
 
 
-def exact_of(kernel, X, bias=0.0, eps=EPS32, order=None):
-    return ExactScores(kernel, X, np.arange(X.shape[0]) if order is None else order, bias, eps=eps)
+def exact_of(kernel, X, bias=0.0, eps=EPS32):
+    return ExactScores(kernel, X, np.arange(X.shape[0]), bias, np.ones(X.shape[0]), eps=eps)
 
 
 @pytest.mark.parametrize(
     ("kernel", "units", "of_pair"),
     [
-        (Kernel("linear"), 10.0, lambda x, z: np.sqrt(x + 0.5) * np.sqrt(z + 0.5)),
-        (Kernel("poly", 0.1, 2, 1.5), 20.0, lambda x, z: np.sqrt(((0.1 * x + 1.5) * (0.1 * z + 1.5)) ** 2 + 0)),
-        (Kernel("sigmoid", 0.1, coef0=-1.5), 10.0, lambda x, z: np.sqrt((0.1 * x + 2.0) * (0.1 * z + 2.0))),
-        (Kernel("rbf", 0.1), 26.0, lambda x, z: 0.1 * (x + z) + 1.5),
+        (Kernel("linear"), 8.5, lambda x, z: np.sqrt(x + 0.5) * np.sqrt(z + 0.5)),
+        (Kernel("poly", 0.1, 2, 1.5), 17.0, lambda x, z: np.sqrt(((0.1 * x + 1.5) * (0.1 * z + 1.5)) ** 2 + 0)),
+        (Kernel("sigmoid", 0.1, coef0=-1.5), 8.5, lambda x, z: np.sqrt((0.1 * x + 3.0) * (0.1 * z + 3.0))),
+        (Kernel("rbf", 0.1), 24.5, lambda x, z: 0.1 * (x + z) + 1.5),
     ],
 )
 def test_room_is_a_bound_of_what_rounding_does(kernel, units, of_pair):
@@ -290,7 +291,7 @@ def test_room_is_a_bound_of_what_rounding_does(kernel, units, of_pair):
         sums = exact.sums(support, duals)[:, lane]
         np.testing.assert_allclose(exact.magnitude(np.arange(12), sums), B @ np.abs(duals[:, lane]))
         largest = np.max(of_pair(norms[:, None], norms), axis=1) if kernel.name != "rbf" else 1.5
-        expected = EPS32 * (units * B @ np.abs(duals[:, lane]) + 4 * 7.0 * largest)
+        expected = EPS32 * (units * B @ np.abs(duals[:, lane]) + 7.0 * largest)
         np.testing.assert_allclose(exact.room(np.arange(12), sums, 7.0), expected)
     np.testing.assert_allclose(exact.sums(support, sp.csr_array(duals)), exact.sums(support, duals), rtol=1e-12)
 
@@ -317,7 +318,7 @@ def test_rounding_in_float32_stays_within_the_room(name, storage, seed):
     sums = exact.sums(np.arange(120), duals).max(axis=1)
     scores, _ = at_once(exact.scores(np.arange(120), np.zeros(0, np.int64), duals))
     off = np.abs(scores - core.scores(np.arange(120))).max(axis=1)
-    assert np.abs(duals).sum(axis=0).max() <= core.travelled < np.inf
+    assert 4.5 * np.abs(duals).sum(axis=0).max() <= core.travelled < np.inf
     assert off.max() > 0 and np.all(off <= exact.room(np.arange(120), sums, core.travelled))
 
 
@@ -334,7 +335,7 @@ def test_what_scores_computed_anew_may_be_off_by():
     X = np.eye(4)
     rows, sums, off = np.arange(4), np.array([3.0, 2.0]), np.array([1e-3, -1e-3, 0.0, 0.0])
     blur = np.array([0.0, 0.0, 0.0, 0.5])
-    for eps, shown, units in ((EPS32, 2.0**-29, 8.0), (EPS64, 1.0, 0.0)):
+    for eps, shown, units in ((EPS32, 2.0**-29, 6.0), (EPS64, 1.0, 1.0)):
         expected = np.maximum(shown * np.abs(off), EPS64 * units * 2.0) + blur
         assert np.array_equal(exact_of(Kernel("linear"), X, eps=eps).lost(rows, sums, off, blur), expected)
 
@@ -350,7 +351,7 @@ class Watched(ExactScores):
 class Off:
     """A machine whose scores are off by so much."""
 
-    travelled = 1e4
+    travelled = 4e4
 
     def __init__(self, core, by):
         self.core, self.by, self.duals, self.lanes = core, by, core.duals, core.lanes
@@ -363,7 +364,7 @@ class Off:
 @pytest.mark.parametrize(("share", "all_of_them"), [(0.0, False), (0.9, False), (-0.9, False), (1.1, True)])
 def test_certificates_are_of_the_duals_alone(policy, share, all_of_them):
     core, told, label, problem = trained(policy)
-    exact = Watched(Kernel("linear"), problem.X, np.arange(60), 0.0, eps=EPS32)
+    exact = Watched(Kernel("linear"), problem.X, np.arange(60), 0.0, DIAGONAL, eps=EPS32)
     held = np.flatnonzero(core.duals().any(axis=1))
     sums = exact.sums(held, core.duals()[held]).max(axis=1)
     by = share * exact.room(held, sums, Off.travelled).min()
@@ -374,14 +375,15 @@ def test_certificates_are_of_the_duals_alone(policy, share, all_of_them):
     felt = problem.cap[core.duals().any(axis=1)].sum()
     assert made.doubt == pytest.approx(2.0**-29 * abs(by) * felt / told.primal, abs=1e-11)
     exact.eps = EPS64
-    in_double = at_once(certifier.certificate(Off(core, by), 0.0)).doubt
-    assert in_double == pytest.approx(min(abs(by) * felt / told.primal, 1.0), rel=1e-6, abs=1e-9)
+    in_double = at_once(certifier.certificate(Off(core, by), 0.0)).doubt  # rows that it may give a loss count, too
+    least, most = (min(abs(by) * caps / told.primal, 1.0) for caps in (felt, problem.cap.sum()))
+    assert least * (1 - 1e-6) <= in_double <= most + 1e-9
 
 
 @pytest.mark.parametrize("solver", ["block", "decomposition"])
 def test_certificates_with_a_free_bias(solver):
     core, told, sign, cap, X = binary(solver, True)
-    exact = Watched(Kernel("linear"), X, np.arange(60), 0.0, eps=EPS32)
+    exact = Watched(Kernel("linear"), X, np.arange(60), 0.0, DIAGONAL, eps=EPS32)
     certifier = Certifier(exact, "one_vs_rest", signs_to_labels(sign), cap, True, np.arange(60))
     made = at_once(certifier.certificate(core, told.bias))
     assert same(made.told, told) and (exact.counted[0] < 60) == (solver == "block")
@@ -417,7 +419,7 @@ def test_errors_have_squares():
 
 def test_more_work_than_allowed_is_not_begun():
     core, _, label, problem = trained("crammer_singer")
-    exact = Watched(Kernel("linear"), problem.X, np.arange(60), 0.0, eps=EPS32)
+    exact = Watched(Kernel("linear"), problem.X, np.arange(60), 0.0, DIAGONAL, eps=EPS32)
     certifier = Certifier(exact, "crammer_singer", label, problem.cap, False, np.arange(60))
     at_once(certifier.certificate(core, 0.0))
     support = int(core.duals().any(axis=1).sum())
@@ -432,13 +434,13 @@ def test_more_work_than_allowed_is_not_begun():
 def test_scores_are_read_in_chunks(monkeypatch, chunk):
     monkeypatch.setattr(certificate_module, "_SCORES_AT_ONCE", chunk)
     core, told, label, problem = trained("weston_watkins")
-    exact = ExactScores(Kernel("linear"), problem.X, np.arange(60), 0.0, eps=EPS32)
+    exact = ExactScores(Kernel("linear"), problem.X, np.arange(60), 0.0, DIAGONAL, eps=EPS32)
     certifier = Certifier(exact, "weston_watkins", label, problem.cap, False, np.arange(60))
     assert same(at_once(certifier.certificate(core, 0.0)).told, told)
 
 
 def test_memory_that_cannot_be_had_is_a_memory_error():
-    exact = ExactScores(Kernel("linear"), np.ones((2, 1)), np.arange(2), 0.0, eps=EPS32)
+    exact = exact_of(Kernel("linear"), np.ones((2, 1)))
 
     def too_much(*shape):
         raise MemoryError
@@ -456,7 +458,7 @@ def test_lengths_are_those_of_the_rows_in_the_order_of_the_store(monkeypatch, st
     X[3] += 30.0
     order = np.random.RandomState(1).permutation(50)
     given = X if storage == "dense" else sp.csr_array(X)
-    exact = ExactScores(Kernel("rbf", gamma=1.0), given, order, 0.0, eps=EPS32)
+    exact = ExactScores(Kernel("rbf", gamma=1.0), given, order, 0.0, DIAGONAL, eps=EPS32)
     X = X - X.mean(axis=0) if storage == "dense" else X
     np.testing.assert_allclose(exact.size, np.square(X[order]).sum(axis=1) + 0.5, rtol=1e-12)
 
@@ -468,7 +470,7 @@ def test_scores_that_are_no_numbers_are_at_risk():
 
 def test_scores_that_overflow_are_at_risk_without_a_word():
     core, told, sign, cap, X = binary("block", True)
-    exact = Watched(Kernel("linear"), X, np.arange(60), 0.0, eps=EPS32)
+    exact = Watched(Kernel("linear"), X, np.arange(60), 0.0, DIAGONAL, eps=EPS32)
     certifier = Certifier(exact, "one_vs_rest", signs_to_labels(sign), cap, True, np.arange(60))
     made = at_once(certifier.certificate(Off(core, np.inf), -np.inf))
     assert exact.counted == [60] and same(made.told, told)
@@ -513,6 +515,31 @@ def test_the_bias_is_not_chosen_by_some_examples_alone(seed):
     X, y, weights = X[order], y[order], weights[order]
     model = KernelSVM("one_vs_one", kernel="linear", C=C).fit(X, y, sample_weight=weights)
     assert model.primal_objective_ == pytest.approx(primal_of(model, X, y, C * weights), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("counts", "x", "C", "working_set"),
+    [((340, 170, 2, 500), 1.491439700126648, 1024.0, None), ((2720, 1360, 2, 1000), 1.5015863180160522, 32.0, 4082)],
+)
+def test_sums_of_many_equal_changes_are_counted(counts, x, C, working_set):
+    """Equal numbers are rounded alike: errors of their sums in float32 grow with their number."""
+    X, y = np.repeat([1.0, 2.0, 0.0, np.float32(x)], counts)[:, None], np.repeat([1, 0, 0, 0], counts)
+    y[sum(counts[:3]) - 1] = 1
+    given = {"C": C, "fit_intercept": False, "working_set": working_set}
+    model = KernelSVM("one_vs_rest", kernel="linear", **given).fit(X, y)
+    duals, sign = model.dual_coef_.toarray().ravel().astype(np.longdouble), np.where(y == 1, 1, -1)
+    scores = X[:, 0] * (X[:, 0] @ duals)
+    primal = duals @ scores / 2 + C * np.maximum(0, 1 - sign * scores).sum()
+    assert model.primal_objective_ == pytest.approx(float(primal), rel=1e-6)
+
+
+@pytest.mark.parametrize(("a", "C", "n"), [(1479.66, 1e5, 600), (14659.85, 100.0, 2000)])
+def test_copies_of_a_support_vector_are_felt(a, C, n):
+    """They have a margin of 1 and no duals, so each has a loss of C times rounding."""
+    X, y = np.repeat([[a], [-a]], n // 2, axis=0), np.repeat([0, 1], n // 2)
+    with pytest.warns(ConvergenceWarning, match="not known any better"):
+        model = KernelSVM("one_vs_rest", kernel="linear", C=C).fit(X, y)
+    assert not model.converged_ and model.dual_gap_ > 1e-3
 
 
 # Fits whose rows float32 does not tell apart, against objectives of their own

@@ -8,14 +8,14 @@ Not all examples are needed. One without duals adds nothing but its loss, and th
 is zero even with scores that are all worse by ``room``, at the bias that the certificate chose. Room is a bound of what
 rounding can do to a score: of row i, by the duals a_j of a lane,
 
-    eps (c sum_j |a_j| B_ij + 4 max|K_ij| t)
+    eps (c sum_j |a_j| B_ij + max|K_ij| t)
 
-- rounding of x_i, x_j and of their product changes K_ij by c eps B_ij at most. With n non-zeros in a row c is
-  4 + 2 sqrt(n), as rounding of a sum of n numbers grows like sqrt(n); for rbf 16 more, as distances below
-  16 eps (|x_i|^2 + |x_j|^2) count as none; for poly times the degree
-- B_ij is b_i b_j with b^2 = |x|^2, (gamma |x|^2 + |coef0|)^degree, gamma |x|^2 + |coef0| of linear, poly and sigmoid,
-  by Cauchy and Schwarz; gamma (|x_i|^2 + |x_j|^2) + 1 of rbf, whose exponent is what is rounded
-- t is how far the duals of the lane have gone: every change of a dual is rounded and added
+- rounding of x_i, x_j and of their product changes K_ij by c eps B_ij at most. With n non-zeros in a row c is 4 + n/2,
+  as each of n sums may be off by eps/2; for rbf 16 more, as distances below 16 eps (|x_i|^2 + |x_j|^2) count as none;
+  for poly times the degree
+- B_ij is b_i b_j with b^2 = |x|^2, (gamma |x|^2 + |coef0|)^degree, gamma |x|^2 + |coef0| + 1 of linear, poly and
+  sigmoid, by Cauchy and Schwarz; gamma (|x_i|^2 + |x_j|^2) + 1 of rbf, whose exponent is what is rounded
+- t is how far the duals of the lane have gone, times what their products and sums add (kernel_machine.hpp)
 
 Of kernels that somebody else computes no such bound is known, nor of machines that do not count t: all their examples
 are computed. So they are if a score that was computed is off by more than its room.
@@ -48,7 +48,6 @@ _SCORES_AT_ONCE = 1 << 20
 # the last rounds cost less than a second certificate.
 AIM = 0.9
 EPS64 = float(np.finfo(np.float64).eps)
-_OF_CHANGE = 4.0  # eps: what a change of a dual adds to the rounding of a score, beside the kernel value
 _BLURRED = 1e-3  # of a kernel value: where rounding may change one by more, that is looked at for every pair
 ALLOWED = 0.25  # of tol, for what rounding in float64 may have changed in an objective
 _LARGEST = 1e150
@@ -68,17 +67,19 @@ class ExactScores:
         Which of them are in the store, in its order.
     bias : float
         Added to every kernel value.
+    diagonal : ndarray
+        K(x, x) of the rows of the store.
     eps : float
         Rounding of the machines' kernel values.
     """
 
-    def __init__(self, kernel: Kernel, X: Any, rows: np.ndarray, bias: float, *, eps: float):
+    def __init__(self, kernel: Kernel, X: Any, rows: np.ndarray, bias: float, diagonal: np.ndarray, *, eps: float):
         self.kernel, self.X, self.rows, self.bias, self.eps = kernel, X, rows, bias, eps
         self.foreign = kernel.name in ("precomputed", "callable")
         with np.errstate(over="ignore", invalid="ignore"):  # where a size is no number, all rows are computed
             self.all_rows = None if kernel.name == "precomputed" else _Rows(kernel, X, rows)
             norms = np.zeros(len(rows)) if self.all_rows is None else self.all_rows.norms
-            self.size = _sizes(kernel, norms, bias)
+            self.size = np.sqrt(np.abs(diagonal)) if self.foreign else _sizes(kernel, norms, bias)
             lost = 2 * SAME_ROW * kernel.gamma * norms.max(initial=0.0) if kernel.name == "rbf" else 0.0
         # Where float64 may take rows for equal that are not, too: which ones are.
         self.kinds = None if lost * EPS64 <= _BLURRED else _kinds(X[rows])
@@ -163,12 +164,12 @@ class ExactScores:
             return self.size[rows] * sums[1]
 
     def lost(self, rows: np.ndarray, sums: np.ndarray, off: np.ndarray, blur: np.ndarray) -> np.ndarray:
-        """By how much scores computed anew may be off, if kept ones are by ``off`` at most. In float64 both are off
-        alike, which shows; beside float32 it may not, where all that it rounds is exact, and the bound counts."""
-        if self.eps == EPS64:
-            return np.abs(off) + blur
+        """By how much scores computed anew may be off, if kept ones are by ``off``: by a unit of rounding at least, as
+        both may be off alike. Beside float32, of which ``off`` says little, it is the whole bound: if that is too much,
+        float64 goes on."""
         magnitude = self.magnitude(rows, sums) if self.kinds is None else (1 + self.bias) * sums[0]
-        return np.maximum(EPS64 / self.eps * np.abs(off), EPS64 * self.units * magnitude) + blur
+        units = 1.0 if self.eps == EPS64 else self.units
+        return np.maximum(EPS64 / self.eps * np.abs(off), EPS64 * units * magnitude) + blur
 
     def room(self, rows: np.ndarray, sums: np.ndarray, travelled: np.ndarray | float) -> np.ndarray:
         """By how much kept scores of rows may be off. What is no number is no bound."""
@@ -176,7 +177,7 @@ class ExactScores:
             return np.full(len(rows), np.inf)
         with np.errstate(over="ignore", invalid="ignore"):
             largest = 1 + self.bias if self.kernel.name == "rbf" else self.size[rows] * self.size.max(initial=0.0)
-            room = self.eps * (self.units * self.magnitude(rows, sums) + _OF_CHANGE * largest * travelled)
+            room = self.eps * (self.units * self.magnitude(rows, sums) + largest * travelled)
         return np.where(np.isnan(room), np.inf, room)
 
 
@@ -186,13 +187,14 @@ def _sizes(kernel: Kernel, norms: np.ndarray, bias: float) -> np.ndarray:
         return kernel.gamma * norms + 0.5 * (1 + bias)
     if kernel.name in ("poly", "sigmoid"):
         norms = kernel.gamma * norms + abs(kernel.coef0)
-    return np.sqrt((norms**kernel.degree if kernel.name == "poly" else norms) + bias)
+    own = {"poly": norms**kernel.degree, "sigmoid": norms + 1}.get(kernel.name, norms)
+    return np.sqrt(own + bias)
 
 
 def _units(kernel: Kernel, X: Any) -> float:
     """c: units of rounding in a kernel value."""
     n = int(np.diff(X.indptr).max(initial=0)) if sp.issparse(X) else X.shape[1]
-    units = 4 + 2 * float(np.sqrt(n)) + (SAME_ROW if kernel.name == "rbf" else 0)
+    units = 4 + n / 2 + (SAME_ROW if kernel.name == "rbf" else 0)
     return units * kernel.degree if kernel.name == "poly" else units
 
 
@@ -294,7 +296,8 @@ class Certifier:
         off, blur = (np.abs(values).max(axis=1, initial=0.0) for values in (off, blur))
         off = self.exact.lost(self.rows[examples], sums, off, blur)
         machine, primal = np.zeros(len(off), dtype=np.int64), np.array([told.primal])
-        return Certificate(told, float(doubts(off, cap, held[examples], machine, primal)[0]))
+        near = at_risk(self.policy, self.label[examples], cap, scores + told.bias, off)
+        return Certificate(told, float(doubts(off, cap, held[examples] | near, machine, primal)[0]))
 
     def of_kept_scores(self, core: _core.KernelMachine) -> _core.Round:
         """What the core says of a machine's own scores: no certificate, but of its duals as they are."""
@@ -331,10 +334,10 @@ def errors(scores: np.ndarray, kept: np.ndarray) -> np.ndarray:
         return np.clip(scores - kept, -_LARGEST, _LARGEST)
 
 
-def doubts(off: np.ndarray, cap: np.ndarray, held: np.ndarray, machine: np.ndarray, primal: np.ndarray) -> np.ndarray:
-    """How far objectives of machines may be off, relative, if scores of their examples are by ``off``: |sum C_i off_i|
-    is at most the root of the mean of its squares (weighted by C_i, too, if that is more) times the sum of the caps of
-    rows with duals. 1 is anything."""
+def doubts(off: np.ndarray, cap: np.ndarray, felt: np.ndarray, machine: np.ndarray, primal: np.ndarray) -> np.ndarray:
+    """How far objectives of machines may be off, relative, if scores of their examples are by ``off``: the root of the
+    mean of its squares (weighted by C_i, too, if that is more) times the sum of the caps where it is felt: where there
+    are duals, or a loss at worse scores. 1 is anything."""
 
     def total(values: np.ndarray) -> np.ndarray:
         return np.bincount(machine, values, len(primal))
@@ -342,5 +345,5 @@ def doubts(off: np.ndarray, cap: np.ndarray, held: np.ndarray, machine: np.ndarr
     with np.errstate(all="ignore"):
         even = total(np.square(off)) / np.maximum(total(np.ones(len(off))), 1)
         weighted = total(cap * np.square(off)) / np.maximum(total(cap), SMALLEST_OBJECTIVE)
-        by = np.sqrt(np.maximum(even, weighted)) * total(np.where(held, cap, 0.0)) / np.abs(primal)
+        by = np.sqrt(np.maximum(even, weighted)) * total(np.where(felt, cap, 0.0)) / np.abs(primal)
         return np.where(even == 0, 0.0, np.where(by <= 1.0, by, 1.0))

@@ -167,10 +167,13 @@ class PairsMachine:
         sums = self.exact.sums(support, coef)[:, pair]
         room = self.exact.room(row, sums, np.array([one.travelled for one in trained])[pair])
 
-        def risky(some: np.ndarray, bias: np.ndarray) -> np.ndarray:
+        def losing(some: np.ndarray, scores: np.ndarray, bias: np.ndarray, room: np.ndarray) -> np.ndarray:
             """Who has a loss at scores that are off to the worse, or none that is a number."""
             with np.errstate(over="ignore", invalid="ignore"):
-                return ~(sign[some] * (kept[some] + bias[pair[some]]) - room[some] >= 1)
+                return ~(sign[some] * (scores + bias[pair[some]]) - room >= 1)
+
+        def risky(some: np.ndarray, bias: np.ndarray) -> np.ndarray:
+            return losing(some, kept[some], bias, room[some])
 
         free = np.flatnonzero(dual == 0)
         needed = risky(free, bias)
@@ -193,8 +196,9 @@ class PairsMachine:
             ):
                 break
         off = self.exact.lost(rows, sums[:, examples], off, blur)
-        primal = np.array([one.primal for one in told])
-        self.doubt[[one.pair for one in trained]] = doubts(off, cap, dual[examples] != 0, pair[examples], primal)
+        primal, bias = (np.array([getattr(one, name) for one in told]) for name in ("primal", "bias"))
+        felt = (dual[examples] != 0) | losing(examples, score, bias, off)
+        self.doubt[[one.pair for one in trained]] = doubts(off, cap, felt, pair[examples], primal)
         return told
 
     def _record(

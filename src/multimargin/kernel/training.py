@@ -186,6 +186,7 @@ class _Training:
             request.X,
             self.rows,
             request.bias,
+            store.diagonal,
             eps=float(np.finfo(np.float32 if single else np.float64).eps),
         )
 
