@@ -294,9 +294,10 @@ class Certifier:
                 break
         cap = self.cap[examples]
         off, blur = (np.abs(values).max(axis=1, initial=0.0) for values in (off, blur))
-        off = self.exact.lost(self.rows[examples], sums, off, blur)
         machine, primal = np.zeros(len(off), dtype=np.int64), np.array([told.primal])
-        near = at_risk(self.policy, self.label[examples], cap, scores + told.bias, off)
+        with np.errstate(over="ignore", invalid="ignore"):  # as above
+            off = self.exact.lost(self.rows[examples], sums, off, blur)
+            near = at_risk(self.policy, self.label[examples], cap, scores + told.bias, off)
         return Certificate(told, float(doubts(off, cap, held[examples] | near, machine, primal)[0]))
 
     def of_kept_scores(self, core: _core.KernelMachine) -> _core.Round:

@@ -195,7 +195,8 @@ class PairsMachine:
                 and not risky(free[~chosen], np.array([one.bias for one in told])).any()
             ):
                 break
-        off = self.exact.lost(rows, sums[:, examples], off, blur)
+        with np.errstate(over="ignore", invalid="ignore"):
+            off = self.exact.lost(rows, sums[:, examples], off, blur)
         primal, bias = (np.array([getattr(one, name) for one in told]) for name in ("primal", "bias"))
         felt = (dual[examples] != 0) | losing(examples, score, bias, off)
         self.doubt[[one.pair for one in trained]] = doubts(off, cap, felt, pair[examples], primal)
