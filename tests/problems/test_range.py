@@ -49,6 +49,13 @@ def test_squares_of_tiny_duals_are_not_lost(solver, C):
     assert model.dual_objective_ <= model.primal_objective_ * (1 + 1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_caps_whose_squares_are_no_numbers_have_gradients_that_are():
+    model = LinearSVM("dag", "squared_hinge", 1e200, solver="primal_cd", fit_intercept=False, max_iter=5)
+    model.fit(1e-100 * X, y)  # an overflow would be an error here
+    assert np.isfinite(model.coef_).all() and np.isfinite(model.dual_gap_)
+
+
 def test_a_row_is_near_itself_whatever_gamma_is():
     twice = np.repeat(X, 2, axis=0)
     for dtype in (np.float32, np.float64):

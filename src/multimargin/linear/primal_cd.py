@@ -56,7 +56,7 @@ class PrimalCoordinateDescent:
             self.residual[:, : machine.problem.lanes] -= sign * (columns.T @ self.weights.array)[:, : sign.shape[1]]
         per_column = np.diff(columns.indptr) if sp.issparse(columns) else np.count_nonzero(columns, axis=1)
         self.cost = _COST * (per_column + 1) * self.residual.shape[1]
-        self.largest_gradient = float(np.sqrt(np.sum(examples.cap**2 * examples.norm)))
+        self.largest_gradient = float(np.linalg.norm(examples.cap * np.sqrt(examples.norm)))
         self.random = np.random.default_rng(machine.seed)
         self.n_passes = 0
         self.squared_gradient = np.zeros(machine.problem.lanes)
