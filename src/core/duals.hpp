@@ -12,8 +12,9 @@
 
 namespace mm {
 
-// Lists that grow and shrink inside one pool. A list lives in a chunk of a power of two entries;
-// outgrown chunks are kept for the next list that needs their size.
+// Lists that grow and shrink inside one pool. A list lives in a chunk of a power of two entries, at least four, so that
+// it is read and written by vectors of four, filled up with zeros; outgrown chunks are kept for the next list that needs
+// their size.
 class PooledLists {
 public:
   explicit PooledLists(Index n_lists) : lists_(static_cast<std::size_t>(n_lists)) {}
@@ -34,6 +35,18 @@ public:
   // Replaces a list; the arguments may not point into the pool.
   void assign(Index list, const std::int32_t *classes, const double *values, Index size);
 
+  // The same in two steps: places for a list of this size and what fills it up, to be written by the caller.
+  struct Places {
+    std::int32_t *classes;
+    double *values;
+  };
+  Places resize(Index list, Index size) {
+    List &entry = lists_[static_cast<std::size_t>(list)];
+    if (size > entry.capacity) grow(entry, size);
+    entry.size = static_cast<std::int32_t>(size);
+    return {classes_.data() + entry.offset, values_.data() + entry.offset};
+  }
+
 private:
   struct List {
     Index offset = 0;
@@ -41,6 +54,7 @@ private:
     std::int32_t capacity = 0;
   };
   const List &at(Index list) const { return lists_[static_cast<std::size_t>(list)]; }
+  void grow(List &entry, Index size);
 
   std::vector<List> lists_;
   std::vector<std::int32_t> classes_;

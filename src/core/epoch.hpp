@@ -34,6 +34,7 @@ template <class F> inline void with_weights(const WeightsView &W, F f) {
 // nothing beside a row, and the formulations need not be compiled once for every storage.
 template <class S> struct RowOperations {
   void (*scores)(const Rows &, Index, Index next, const S *, Index stride, double *);
+  void (*own_scores)(const Rows &, Index, Index next, const S *, Index stride, S *); // in the precision of W
   void (*add)(const Rows &, const Move &, S *, Index stride);
   void (*add_far)(const Rows &, const Move &, S *, Index stride); // by vectors, to a W that was not scored just before
   void (*scores_of)(const Rows &, Index, const S *, Index stride, const std::int32_t *lanes, Index, double *);
@@ -41,7 +42,7 @@ template <class S> struct RowOperations {
 };
 
 template <class Matrix, class S> struct RowFunctions {
-  static void scores(const Rows &r, Index i, Index next, const S *W, Index stride, double *out) {
+  template <class Out> static void scores(const Rows &r, Index i, Index next, const S *W, Index stride, Out *out) {
     scores_of_row(Matrix::get(r, i), Matrix::peek(r, next), W, stride, tail_of(r, i), out);
   }
   // W += x c', by whole vectors of lanes or lane by lane.
@@ -69,13 +70,13 @@ template <class S> inline RowOperations<S> row_operations(const Rows &rows) {
   RowOperations<S> operations{};
   with_matrix(rows, [&]<class Matrix>(Matrix) {
     using F = RowFunctions<Matrix, S>;
-    operations = {F::scores, F::add, F::add_far, F::scores_of, F::prefetch};
+    operations = {F::template scores<double>, F::template scores<S>, F::add, F::add_far, F::scores_of, F::prefetch};
   });
   return operations;
 }
 
 inline Example example(const Examples &x, Index e, double scale, const Lanes &lanes) {
-  return {scale * x.norm[e], x.cap[e], lanes.label, lanes.padded_count};
+  return {scale * x.norm[e], x.cap[e], lanes.label, lanes.padded_count, nullptr, lanes.outside};
 }
 
 template <class Policy>
@@ -141,14 +142,22 @@ inline Move move_of(Index row, const Lanes &lanes, const double *next, const dou
   return move;
 }
 
-// The step of an example on its lanes, scores in s and duals in a: new duals in `next`, if they changed.
-template <class Policy>
-inline bool step_on_lanes(const Examples &x, Index e, const Lanes &lanes, double *s, const double *a, double *next,
-                          PassArgs &pass) {
+// The step of an example on its lanes, scores in s and duals in a: new duals in `next`, if they changed. Crammer-Singer's
+// may need a lane that is outside: `admit` adds it.
+template <class Policy, class Admit>
+inline bool step_on_lanes(const Examples &x, Index e, Lanes &lanes, double *s, const double *a, double *next,
+                          PassArgs &pass, const Admit &admit) {
   Example one = example(x, e, pass.scale, lanes);
   if (pass.rates) one.rate = pass.rates + e * pass.rate_stride;
   if (pass.objectives) add_losses<Policy>(s, one, pass.scales, x.lanes, pass.loss);
-  const Solved solved = Policy::solve(s, a, next, one, pass.threshold);
+  Solved solved = Policy::solve(s, a, next, one, pass.threshold);
+  if (solved.short_of_lanes) {
+    admit();
+    one.lanes = lanes.padded_count;
+    one.outside = -kInfinity;
+    const Solved again = Policy::solve(s, a, next, one, pass.threshold);
+    solved = {solved.violation, again.changed, again.bound};
+  }
   *pass.violation = larger(*pass.violation, solved.violation);
   *pass.sum_of_violations += solved.violation;
   if (pass.objectives) Policy::dual(solved.changed ? next : a, one, pass.dual);
@@ -169,19 +178,21 @@ inline Move visit_one(const Examples &x, const RowOperations<S> &rows, S *W, Ind
   if (x.lists) lanes = listed_lanes(x, e, buffer);
   else a = x.alpha + e * x.alpha_stride;
 
-  if (pass.listed_classes_only) {
+  S *const all = buffer.all_scores<S>();
+  const int admitted = x.lanes >= kManyLanes ? kAdmitted : 1;
+  if (!x.lists) {
+    rows.scores(*x.rows, row, next_row, W, stride, s);
+    pad(s, x.lanes, lanes.padded_count);
+  } else if (pass.listed_classes_only) {
     find_label(lanes, label, buffer);
     rows.scores_of(*x.rows, row, W, stride, lanes.classes, lanes.count, s);
-  } else {
-    rows.scores(*x.rows, row, next_row, W, stride, s);
-    pad(s, x.lanes, padded(x.lanes, 4));
-    if constexpr (!Policy::separable)
-      if (x.lists &&
-          !restrict_lanes<Policy>(lanes, x.lanes, x.lanes >= kManyLanes ? kAdmitted : 1, label, e, buffer, pass))
-        return {};
+    pad_gathered(lanes, buffer);
+  } else if constexpr (!Policy::separable) {
+    rows.own_scores(*x.rows, row, next_row, W, stride, all);
+    if (!restrict_lanes<Policy>(lanes, all, x.lanes, admitted, label, e, buffer, pass)) return {};
   }
-  if (lanes.classes) pad_gathered(lanes, s, a);
-  if (!step_on_lanes<Policy>(x, e, lanes, s, a, next, pass)) return {};
+  const auto admit = [&] { admit_lanes(lanes, all, x.lanes, admitted, buffer); };
+  if (!step_on_lanes<Policy>(x, e, lanes, s, a, next, pass, admit)) return {};
   const Move move = move_of<S>(row, lanes, next, a, stride, buffer, pass.scale);
   *pass.updates += move.row >= 0;
   if (x.lists) keep_list(x, e, lanes, next, buffer);

@@ -10,7 +10,7 @@ namespace mm::MM_ISA {
 
 // Buffers of one visit, cut from the block's workspace.
 struct Buffers {
-  double *s, *next, *a, *change;
+  double *s, *next, *a, *change, *wide;
   std::int32_t *classes;
   Index *changed;
   explicit Buffers(const Examples &x) {
@@ -20,8 +20,11 @@ struct Buffers {
     a = next + room;
     change = a + room;
     changed = reinterpret_cast<Index *>(change + room);
-    classes = reinterpret_cast<std::int32_t *>(changed + room);
+    wide = reinterpret_cast<double *>(changed + room);
+    classes = reinterpret_cast<std::int32_t *>(wide + room);
   }
+  // Scores of all lanes, in the precision of W.
+  template <class S> S *all_scores() const { return reinterpret_cast<S *>(wide); }
 };
 
 inline void pad(double *s, Index lanes, Index padded_lanes) {
@@ -56,6 +59,19 @@ inline Top top_lane(const double *s, Index lanes) {
   return {static_cast<Index>(horizontal_min(first)), score};
 }
 
+// The largest score.
+template <class S> inline S largest(const S *s, Index lanes) {
+  using V = typename VectorOf<S>::type;
+  constexpr int width = VectorOf<S>::width;
+  V best = splat_of<V>(-std::numeric_limits<S>::infinity());
+  Index m = 0;
+  for (; m + width <= lanes; m += width) best = larger(best, load<V>(s + m));
+  S top = best[0];
+  for (int c = 1; c < width; ++c) top = larger(top, best[c]);
+  for (; m < lanes; ++m) top = larger(top, s[m]);
+  return top;
+}
+
 // With very many lanes a full pass is dear: let it admit a few of the violated ones, not only the first.
 inline constexpr int kAdmitted = 6;
 inline constexpr double kMostSkipped = 7; // full passes
@@ -70,96 +86,101 @@ struct Lanes {
   Index count;
   Index padded_count;
   Index label;                 // where the example's class stands
+  double outside = -kInfinity; // Crammer-Singer: the largest score of the others
 };
 
-// Restricted step (paper 000, sections 2 and 3): the lanes whose dual is not zero, the label's, and of the others
-// arg max g (Crammer-Singer) or every violated one (Weston-Watkins). The lanes left out have no loss either.
-// In: scores of all n_lanes in s, the non-zero duals as (classes, a)[0..n), the best other lane if there are none; of
-// Crammer-Singer's violated lanes up to `admitted` are taken. Out: the gathered scores in s.
-template <class Policy>
-inline Lanes gather(Index n_lanes, int admitted, Index label, double *s, double *a, std::int32_t *classes, Index n,
-                    Top other, double *gathered) {
-  const double own = s[label];
-  Index label_at = -1;
-  for (Index c = 0; c < n; ++c) {
-    if (classes[c] == label) label_at = c;
-    gathered[c] = s[classes[c]];
-    s[classes[c]] = -kInfinity; // taken
-  }
-  const auto take = [&](Index m, double score) {
-    gathered[n] = score;
-    a[n] = 0;
-    classes[n++] = static_cast<std::int32_t>(m);
-  };
-  if (label_at < 0) {
-    label_at = n;
-    s[label] = -kInfinity;
-    take(label, own);
-  }
-  if constexpr (kTopClassOnly<Policy>) {
-    const Top top = n == 1 ? other : top_lane(s, n_lanes);
-    if (top.score > -kInfinity) take(top.lane, top.score);
-    for (int more = 1; more < admitted; ++more) {
-      s[classes[n - 1]] = -kInfinity;
-      const Top following = top_lane(s, n_lanes);
-      if (!(following.score > own - 1)) break;
-      take(following.lane, following.score);
-    }
-  } else {
-    for (Index m = 0; m < n_lanes; ++m)
-      if (s[m] > own - 1) take(m, s[m]);
-  }
-  for (Index c = 0; c < n; ++c) s[c] = gathered[c];
-  return {classes, n, 0, label_at};
+// Fills gathered lanes up for the policy.
+inline void pad_gathered(Lanes &lanes, const Buffers &buffer) {
+  lanes.padded_count = padded(lanes.count, 4);
+  pad(buffer.s, lanes.count, lanes.padded_count);
+  for (Index c = lanes.count; c < lanes.padded_count; ++c) buffer.a[c] = 0;
 }
 
-// Pads gathered lanes for the policy.
-inline void pad_gathered(Lanes &lanes, double *s, double *a) {
-  lanes.padded_count = (lanes.count + 3) / 4 * 4;
-  pad(s, lanes.count, lanes.padded_count);
-  for (Index c = lanes.count; c < lanes.padded_count; ++c) a[c] = 0;
-}
-
-// The duals of an example that has a list, as (classes, a) of the buffer.
+// The duals of an example that has a list, as (classes, a) of the buffer, filled up with zeros.
 inline Lanes listed_lanes(const Examples &x, Index e, const Buffers &buffer) {
-  const Index n = x.lists->size(e);
+  const Index n = x.lists->size(e), filled = padded(n, 4);
   const std::int32_t *listed = x.lists->classes(e);
   const double *values = x.lists->values(e);
-  for (Index c = 0; c < n; ++c) {
-    buffer.classes[c] = listed[c];
-    buffer.a[c] = values[c];
+  for (Index c = 0; c < filled; c += 4) {
+    store(buffer.classes + c, load<Int4>(listed + c));
+    store(buffer.a + c, load<Double4>(values + c));
   }
-  return {buffer.classes, n, 0, 0};
+  return {buffer.classes, n, filled, 0};
 }
 
-// The label among the lanes of a list, at its end if it was not there.
+// The label among the lanes of a list (first, unless the list came from elsewhere), at its end if it was not there.
 inline void find_label(Lanes &lanes, Index label, const Buffers &buffer) {
   while (lanes.label < lanes.count && buffer.classes[lanes.label] != label) ++lanes.label;
-  if (lanes.label == lanes.count) {
-    buffer.classes[lanes.count] = static_cast<std::int32_t>(label);
-    buffer.a[lanes.count++] = 0;
+  if (lanes.label < lanes.count) return;
+  for (Index c = lanes.count; c < lanes.count + 4; ++c) {
+    buffer.classes[c] = 0;
+    buffer.a[c] = 0;
   }
+  buffer.classes[lanes.count++] = static_cast<std::int32_t>(label);
 }
 
-// From the scores of all n_lanes to the lanes of the restricted step; false: the example is at rest at zero, with nothing
-// to solve, no loss, no dual.
-template <class Policy>
-inline bool restrict_lanes(Lanes &lanes, Index n_lanes, int admitted, Index label, Index e, const Buffers &buffer,
-                           PassArgs &pass) {
-  double *s = buffer.s;
-  Top other{0, -kInfinity};
-  if (lanes.count == 0) {
-    const double own = s[label];
-    s[label] = -kInfinity;
-    other = top_lane(s, n_lanes);
-    s[label] = own;
-    if (other.score <= own - 1) {
-      const double beyond = (own - 1 - other.score) / pass.margin_unit;
-      pass.rests[e] = static_cast<unsigned char>(1 + smaller(beyond, kMostSkipped));
-      return false;
-    }
+// One more lane, whose dual is zero.
+template <class S> inline void take_lane(Lanes &lanes, Index m, S *all, const Buffers &buffer) {
+  buffer.s[lanes.count] = static_cast<double>(all[m]);
+  buffer.a[lanes.count] = 0;
+  buffer.classes[lanes.count++] = static_cast<std::int32_t>(m);
+  all[m] = -std::numeric_limits<S>::infinity();
+}
+
+// Crammer-Singer: the lane with the largest score, and up to `admitted` in all while they are violated.
+template <class S>
+inline void admit_lanes(Lanes &lanes, S *all, Index n_lanes, int admitted, const Buffers &buffer) {
+  for (Index c = 0; c < lanes.padded_count; c += 4) store(buffer.s + c, load<Double4>(buffer.change + c));
+  const double own = buffer.s[lanes.label];
+  for (int n = 0; n < admitted; ++n) {
+    const S top = n == 0 ? static_cast<S>(lanes.outside) : largest(all, n_lanes);
+    if (n > 0 && !(static_cast<double>(top) > own - 1)) break;
+    Index m = 0;
+    while (m < n_lanes && !(all[m] >= top)) ++m;
+    if (m == n_lanes) break;
+    take_lane(lanes, m, all, buffer);
   }
-  lanes = gather<Policy>(n_lanes, admitted, label, s, buffer.a, buffer.classes, lanes.count, other, buffer.change);
+  lanes.outside = -kInfinity;
+  pad_gathered(lanes, buffer);
+}
+
+// Restricted step (paper 000, sections 2 and 3): the lanes whose dual is not zero, the label's, and of the others
+// arg max g (Crammer-Singer: if the step turns out to need it, see step_on_lanes) or every violated one (Weston-Watkins).
+// The lanes left out have no loss either.
+// In: scores of all n_lanes, the non-zero duals as (classes, a). Out: the gathered scores in s; those of lanes that were
+// taken are gone. False: the example is at rest at zero, with nothing to solve, no loss, no dual.
+template <class Policy, class S>
+inline bool restrict_lanes(Lanes &lanes, S *all, Index n_lanes, int admitted, Index label, Index e,
+                           const Buffers &buffer, PassArgs &pass) {
+  const bool had_duals = lanes.count > 0;
+  const double own = static_cast<double>(all[label]);
+  find_label(lanes, label, buffer);
+  const Double4 count = splat<Double4>(static_cast<double>(lanes.count));
+  lanes.padded_count = padded(lanes.count, 4);
+  Double4 lane = {0, 1, 2, 3};
+  for (Index c = 0; c < lanes.padded_count; c += 4, lane += 4) {
+    const std::int32_t *m = buffer.classes + c; // fillings: class 0
+    const Double4 s = {static_cast<double>(all[m[0]]), static_cast<double>(all[m[1]]), static_cast<double>(all[m[2]]),
+                       static_cast<double>(all[m[3]])};
+    const Double4 filled = lane < count ? s : splat<Double4>(-kInfinity);
+    store(buffer.s + c, filled);
+    store(buffer.change + c, filled); // a step may overwrite the others before it asks for more lanes
+  }
+  for (Index c = 0; c < lanes.count; ++c) all[buffer.classes[c]] = -std::numeric_limits<S>::infinity();
+  if (kTopClassOnly<Policy> || !had_duals) lanes.outside = static_cast<double>(largest(all, n_lanes));
+  if (!had_duals && lanes.outside <= own - 1) {
+    const double beyond = (own - 1 - lanes.outside) / pass.margin_unit;
+    pass.rests[e] = static_cast<unsigned char>(1 + smaller(beyond, kMostSkipped));
+    return false;
+  }
+  if constexpr (!kTopClassOnly<Policy>) {
+    for (Index m = 0; m < n_lanes; ++m)
+      if (static_cast<double>(all[m]) > own - 1) take_lane(lanes, m, all, buffer);
+    lanes.outside = -kInfinity;
+    pad_gathered(lanes, buffer);
+  } else if (!had_duals) {
+    admit_lanes(lanes, all, n_lanes, admitted, buffer);
+  }
   return true;
 }
 
@@ -171,7 +192,15 @@ inline void keep_list(const Examples &x, Index e, const Lanes &lanes, double *ne
     buffer.classes[kept] = buffer.classes[c];
     kept += next[c] != 0;
   }
-  x.lists->assign(e, buffer.classes, next, kept);
+  const PooledLists::Places to = x.lists->resize(e, kept);
+  for (Index c = kept; c < padded(kept, 4); ++c) {
+    next[c] = 0;
+    buffer.classes[c] = 0;
+  }
+  for (Index c = 0; c < kept; c += 4) {
+    store(to.classes + c, load<Int4>(buffer.classes + c));
+    store(to.values + c, load<Double4>(next + c));
+  }
 }
 
 } // namespace mm::MM_ISA

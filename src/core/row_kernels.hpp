@@ -76,9 +76,10 @@ template <class Matrix> MM_PREFETCH inline void prefetch_row(const Rows &rows, I
   if (rows.n_along > 0) __builtin_prefetch(rows.along + i * rows.along_stride);
 }
 
-// How many non-zeros ahead the rows of W are fetched. Near its end a row fetches for the row that is
-// visited next, so that the stream of fetches never stops.
+// How many non-zeros ahead the rows of W are fetched: about as many lines as a processor has under way. Near its end a
+// row fetches for the row that is visited next, so that the stream of fetches never stops.
 inline constexpr Index kAhead = 12;
+template <int B> inline constexpr Index kAheadOf = B <= 4 ? kAhead : B <= 8 ? kAhead / 2 : kAhead / 3;
 
 template <class S> MM_PREFETCH inline void prefetch_lanes(const S *w, Index n_lanes) {
   for (Index b = 0; b < n_lanes * static_cast<Index>(sizeof(S)); b += 64)
@@ -86,9 +87,8 @@ template <class S> MM_PREFETCH inline void prefetch_lanes(const S *w, Index n_la
 }
 
 // Scores of `B` vectors of lanes; `U` interleaved accumulators hide the latency of the addition.
-template <int B, int U, class Row, class S>
-inline void scores_block(const Row row, const Row next, const S *W, Index stride, const Tail &tail,
-                         double *out) {
+template <int B, int U, class Row, class S, class Out>
+inline void scores_block(const Row row, const Row next, const S *W, Index stride, const Tail &tail, Out *out) {
   using V = typename VectorOf<S>::type;
   constexpr int width = VectorOf<S>::width;
   V acc[U][B];
@@ -101,12 +101,13 @@ inline void scores_block(const Row row, const Row next, const S *W, Index stride
   };
   Index t = 0;
   if constexpr (Row::prefetches) {
-    for (; t + kAhead + U <= row.count; t += U)
+    constexpr Index ahead = kAheadOf<B>;
+    for (; t + ahead + U <= row.count; t += U)
       for (int u = 0; u < U; ++u) {
-        prefetch_lanes(W + row.feature(t + u + kAhead) * stride, B * width);
+        prefetch_lanes(W + row.feature(t + u + ahead) * stride, B * width);
         accumulate(t + u, u);
       }
-    const Index n_next = next.count < kAhead + U ? next.count : kAhead + U;
+    const Index n_next = next.count < ahead + U ? next.count : ahead + U;
     for (Index n = 0; n < n_next; ++n) prefetch_lanes(W + next.feature(n) * stride, B * width);
   }
   for (; t + U <= row.count; t += U)
@@ -118,7 +119,7 @@ inline void scores_block(const Row row, const Row next, const S *W, Index stride
     if (tail.bias != 0) sum += static_cast<S>(tail.bias) * load<V>(W + tail.bias_row * stride + b * width);
     for (Index t = 0; t < tail.n_along; ++t)
       sum += static_cast<S>(tail.along[t]) * load<V>(W + (tail.along_row() + t) * stride + b * width);
-    store_as_double(out + b * width, sum);
+    store_as(out + b * width, sum);
   }
 }
 
@@ -135,10 +136,10 @@ template <class Row, class S> inline double score_one(const Row row, const S *W,
   return static_cast<double>(sum);
 }
 
-template <class Row, class S>
-inline void scores_of_row(const Row row, const Row next, const S *W, Index stride, const Tail &tail, double *out) {
+template <class Row, class S, class Out>
+inline void scores_of_row(const Row row, const Row next, const S *W, Index stride, const Tail &tail, Out *out) {
   if (stride == 1) {
-    out[0] = score_one(row, W, tail);
+    out[0] = static_cast<Out>(score_one(row, W, tail));
     return;
   }
   constexpr int width = VectorOf<S>::width;
@@ -148,7 +149,7 @@ inline void scores_of_row(const Row row, const Row next, const S *W, Index strid
   for (Index done = 0, b = 0; b < blocks; ++b) {
     const Index size = (vectors - done + (blocks - b) - 1) / (blocks - b);
     const S *w = W + done * width;
-    double *o = out + done * width;
+    Out *o = out + done * width;
     switch (size) {
 #define MM_CASE(B, U)                                                                                        \
   case B:                                                                                                    \
@@ -213,6 +214,8 @@ inline void add_row(const Row row, const S *coef, const Index *changed, Index n_
   else if (stride == 3 * width) update_few({0, width, 2 * width});
   else if (n_changed == 2) update_few({changed[0], changed[1]});
   else if (stride == 4 * width) update_few({0, width, 2 * width, 3 * width});
+  else if (n_changed == 3) update_few({changed[0], changed[1], changed[2]});
+  else if (n_changed == 4) update_few({changed[0], changed[1], changed[2], changed[3]});
   else if (2 * n_changed * width >= stride)
     update_by([&](S x, S *w) __attribute__((always_inline)) {
       for (Index m = 0; m < stride; m += width) store(w + m, load<V>(w + m) + x * load<V>(coef + m));

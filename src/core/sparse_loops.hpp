@@ -271,7 +271,7 @@ template <class F> inline void with_sparse(const SparseWeights &W, F f) {
   else f(double{});
 }
 
-// Scores an example: s and `lanes` as of a problem whose lanes are those that scores.lanes() numbers, the duals and the
+// Scores an example: all scores and `lanes` as of a problem whose lanes are those that scores.lanes() numbers, the duals and the
 // label in front, the best others behind. Returns their number.
 template <class S>
 inline Index score_lanes(const Examples &x, Index e, const SparseOperations<S> &rows, SparseWeights &W, Index others,
@@ -285,9 +285,7 @@ inline Index score_lanes(const Examples &x, Index e, const SparseOperations<S> &
   }
   if (lanes.label == lanes.count) scores.ask(x.label[e]);
   rows.scores(*x.rows, x.row[e], W.tables<S>().data(), scores);
-  const Index n = scores.take(W.ranking(), x.rows->intercept, others, buffer.s);
-  pad(buffer.s, n, (n + 3) / 4 * 4);
-  return n;
+  return scores.take(W.ranking(), x.rows->intercept, others, buffer.wide);
 }
 
 template <class Policy> void visit_sparse(const Examples &x, SparseWeights &W, PassArgs &pass) {
@@ -302,16 +300,20 @@ template <class Policy> void visit_sparse(const Examples &x, SparseWeights &W, P
       rows.prefetch_tables(*x.rows, x.row[ahead(1)], W.tables<S>().data());
       x.lists->prefetch(ahead(1));
       Lanes lanes = listed_lanes(x, e, buffer);
+      Index n = 0;
       if (pass.listed_classes_only) {
         find_label(lanes, x.label[e], buffer);
         rows.scores_of(*x.rows, x.row[e], W, lanes.classes, lanes.count, buffer.s);
+        pad_gathered(lanes, buffer);
       } else {
-        const Index n = score_lanes(x, e, rows, W, kAdmitted, lanes, scores, buffer);
-        if (!restrict_lanes<Policy>(lanes, n, kAdmitted, lanes.label, e, buffer, pass)) continue;
-        for (Index c = 0; c < lanes.count; ++c) buffer.classes[c] = scores.lanes()[buffer.classes[c]];
+        n = score_lanes(x, e, rows, W, kAdmitted, lanes, scores, buffer);
+        if (!restrict_lanes<Policy>(lanes, buffer.wide, n, kAdmitted, lanes.label, e, buffer, pass)) continue;
       }
-      pad_gathered(lanes, buffer.s, buffer.a);
-      if (!step_on_lanes<Policy>(x, e, lanes, buffer.s, buffer.a, buffer.next, pass)) continue;
+      const auto admit = [&] { admit_lanes(lanes, buffer.wide, n, kAdmitted, buffer); };
+      const bool changed = step_on_lanes<Policy>(x, e, lanes, buffer.s, buffer.a, buffer.next, pass, admit);
+      if (!changed) continue;
+      if (!pass.listed_classes_only)
+        for (Index c = 0; c < lanes.count; ++c) buffer.classes[c] = scores.lanes()[buffer.classes[c]];
       const Move move = move_of<S>(x.row[e], lanes, buffer.next, buffer.a, kManyLanes, buffer, pass.scale);
       *pass.updates += move.row >= 0;
       keep_list(x, e, lanes, buffer.next, buffer);
@@ -330,9 +332,10 @@ void evaluate_sparse(const Examples &x, SparseWeights &W, Index begin, Index end
     for (Index e = begin; e < end; ++e) {
       Lanes lanes = listed_lanes(x, e, buffer);
       const Index n = score_lanes(x, e, rows, W, 1, lanes, scores, buffer);
+      pad(buffer.wide, n, padded(n, 4));
       for (Index c = lanes.count; c < n + 4; ++c) buffer.a[c] = 0;
       const Example one = example(x, e, 1, {nullptr, n, (n + 3) / 4 * 4, lanes.label});
-      add_losses<Policy>(buffer.s, one, scales, x.lanes, loss);
+      add_losses<Policy>(buffer.wide, one, scales, x.lanes, loss);
       Policy::dual(buffer.a, one, dual);
     }
   });

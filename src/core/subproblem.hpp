@@ -23,12 +23,15 @@ struct Example {
   Index label;
   Index lanes;      // padded number of lanes
   double *rate = nullptr; // exponentiated gradient: its learning rates, one, or one a separable lane
+  // Crammer-Singer: the largest score of lanes that are not here, as they have no duals.
+  double outside = -kInfinity;
 };
 
 struct Solved {
   double violation; // of optimality before the step
   bool changed;     // `next` was written
   bool bound;       // every dual is at a bound: shrinking may leave the example out
+  bool short_of_lanes = false; // one of the lanes outside is to have a dual, and nothing was written
 };
 
 } // namespace mm::MM_ISA

@@ -40,13 +40,12 @@ template <bool Squared> struct CrammerSinger {
     return {horizontal_max(top), lowest};
   }
 
-  static Double4 losses(double *s, const Example &e, Double4 scales) {
-    const double own = s[e.label];
-    s[e.label] = -kInfinity;
-    Double4 top = splat<Double4>(-kInfinity);
-    for (Index m = 0; m < e.lanes; m += 4) top = larger(top, load<Double4>(s + m));
-    s[e.label] = own;
-    const Double4 slack = larger(scales * (horizontal_max(top) - own) + 1, Double4{});
+  static Double4 losses(const double *s, const Example &e, Double4 scales) {
+    const Double4 label = splat<Double4>(static_cast<double>(e.label));
+    Double4 top = splat<Double4>(e.outside), lane = {0, 1, 2, 3};
+    for (Index m = 0; m < e.lanes; m += 4, lane += 4)
+      top = larger(top, lane == label ? splat<Double4>(-kInfinity) : load<Double4>(s + m));
+    const Double4 slack = larger(scales * (horizontal_max(top) - s[e.label]) + 1, Double4{});
     return e.cap * (Squared ? slack * slack : slack);
   }
 
@@ -55,74 +54,110 @@ template <bool Squared> struct CrammerSinger {
     parts[0] += Squared ? ay * (ay / (4 * e.cap) - 1) : -ay;
   }
 
+  // The label's lane is set apart by masks: a value that was just written into the middle of a vector is slow to load.
   static Solved solve(double *s, const double *a, double *next, const Example &e, double threshold) {
-    const Index y = e.label;
-    const double diagonal = Squared ? 1 / (2 * e.cap) : 0;
-    margins(s, e);
-    const double raw = s[y];
-    s[y] += diagonal * a[y];
+    switch (e.lanes) {
+    case 4: return solve_on<1>(s, a, next, e, threshold);
+    case 8: return solve_on<2>(s, a, next, e, threshold);
+    default: return solve_on<0>(s, a, next, e, threshold);
+    }
+  }
 
-    const Range g = range(s, a, e);
-    const double violation = larger(g.top - g.low, 0.0);
+private:
+  // N vectors of lanes, which stay in registers; 0: any number, kept in s.
+  template <int N>
+  static Solved solve_on(double *s, const double *a, double *next, const Example &e, double threshold) {
+    const Index n = N > 0 ? N : e.lanes / 4;
+    const double A = e.curvature, diagonal = Squared ? 1 / (2 * e.cap) : 0;
+    const double ay = a[e.label], raw = s[e.label] - 1, gy = raw + diagonal * ay;
+    const Double4 label = splat<Double4>(static_cast<double>(e.label)), none = splat<Double4>(-kInfinity);
+    Double4 kept[N > 0 ? N : 1];
+    const auto B = [&](Index v) { return N > 0 ? kept[v] : load<Double4>(s + 4 * v); };
+    const auto keep = [&](Index v, Double4 value) {
+      if constexpr (N > 0) kept[v] = value;
+      else store(s + 4 * v, value);
+    };
+
+    // Violation (6), and B of the other classes, shifted so that the largest is zero: A C is not lost beside large scores.
+    Double4 top = none, low = -none, high = none, lane = {0, 1, 2, 3};
+    for (Index v = 0; v < n; ++v, lane += 4) {
+      const Double4 dual = load<Double4>(a + 4 * v);
+      const Double4 g = lane == label ? none : load<Double4>(s + 4 * v);
+      top = larger(top, g);
+      low = smaller(low, dual < 0 ? g : -none);
+      const Double4 b = g - A * dual;
+      high = larger(high, b);
+      keep(v, b);
+    }
+    double lowest = horizontal_min(low);
+    if (Squared || ay < e.cap) lowest = smaller(lowest, gy);
+    const double highest = larger(larger(horizontal_max(top), e.outside), gy);
+    const double violation = larger(highest - lowest, 0.0);
     if (!(violation > threshold)) return {violation, false, false};
-
-    // B of the other classes less the largest of them, so that A C is not lost beside large scores.
-    const double A = e.curvature;
     const double room = Squared ? kInfinity : A * e.cap;
     const double ratio = A / (A + diagonal);
-    s[y] = -kInfinity;
-    Double4 high = splat<Double4>(-kInfinity);
-    for (Index m = 0; m < e.lanes; m += 4) {
-      const Double4 B = load<Double4>(s + m) - A * load<Double4>(a + m);
-      store(s + m, B);
-      high = larger(high, B);
-    }
     const double shift = horizontal_max(high);
-    const double By = (raw - A * a[y]) - shift;
-    for (Index m = 0; m < e.lanes; m += 4) store(s + m, load<Double4>(s + m) - shift);
+    const double By = (raw - A * ay) - shift;
+    for (Index v = 0; v < n; ++v) keep(v, B(v) - shift);
 
-    // Left of the solution: there the largest term alone, 0 - beta, is as large as the right-hand side.
-    double beta = larger(ratio * By / (1 + ratio), -room);
-    if (!(beta > By)) beta = By; // no other class reaches this one: all duals are zero
-    double before = -1;
-    for (Index pass = 0; pass <= e.lanes; ++pass) { // each leaves out a lane or the slope of y, or is the last
-      Double4 sum = {}, positive = {};
-      const Double4 zero = {}, one = splat<Double4>(1);
-      for (Index m = 0; m < e.lanes; m += 4) {
-        const Double4 excess = load<Double4>(s + m) - beta;
-        sum += excess > 0 ? excess : zero;
-        positive += excess > 0 ? one : zero;
-      }
-      const double own = ratio * (beta - By);
-      const double count = horizontal_sum(positive), slope = count + (own < room ? ratio : 0);
-      if (slope == before || count == 0) break;
-      before = slope;
-      beta += (horizontal_sum(sum) - smaller(own, room)) / slope;
-    }
+    const double beta = level(B, a, n, !Squared && ay >= e.cap, By, ratio, room);
+    if (e.outside - shift > beta) return {violation, false, false, true};
 
     // a'_m for the other classes; a'_y is minus their sum, so that feasibility is exact.
     const double inverse = 1 / A;
     Double4 sum = {}, moved = {};
-    s[y] = -kInfinity;
-    for (Index m = 0; m < e.lanes; m += 4) {
-      const Double4 value = smaller((beta - load<Double4>(s + m)) * inverse, Double4{});
-      store(next + m, value);
+    for (Index v = 0; v < n; ++v) {
+      const Double4 value = smaller((beta - B(v)) * inverse, Double4{});
+      keep(v, value);
       sum += value;
       moved += value < 0 ? splat<Double4>(1) : Double4{};
     }
-    double ay = -horizontal_sum(sum);
+    double own = -horizontal_sum(sum);
     const double used = horizontal_sum(moved);
     bool bound = used == 0;
-    if (!Squared && ay >= e.cap * (1 - 1e-14)) {
-      ay = e.cap;
-      if (used == 1) { // y and one other class share the whole cap: exactly +-C
-        for (Index m = 0; m < e.lanes; ++m)
-          if (next[m] < 0) next[m] = -e.cap;
-        bound = true;
-      }
+    const bool full = !Squared && own >= e.cap * (1 - 1e-14);
+    if (full) own = e.cap;
+    if (full && used == 1) { // y and one other class share the whole cap: exactly +-C
+      bound = true;
+      for (Index v = 0; v < n; ++v) keep(v, B(v) < 0 ? splat<Double4>(-e.cap) : Double4{});
     }
-    next[y] = ay;
+    lane = Double4{0, 1, 2, 3};
+    for (Index v = 0; v < n; ++v, lane += 4) store(next + 4 * v, lane == label ? splat<Double4>(own) : B(v));
     return {violation, true, bound};
+  }
+
+  // beta as the solution for a set of lanes: it is right if the set at it, B > beta, is the same, else that set is the
+  // next one (Newton's method). Mostly the lanes that had a dual still have one. After the first step the solutions come
+  // from the left: each leaves out a lane or the slope of y, or is the last.
+  template <class Vectors>
+  static double level(const Vectors &B, const double *a, Index n, bool capped, double By, double ratio, double room) {
+    const Double4 zero = {}, one = splat<Double4>(1);
+    Double4 sum = zero, size = zero;
+    const auto add = [&](Index v, Long4 in) {
+      sum += in ? B(v) : zero;
+      size += in ? one : zero;
+    };
+    for (Index v = 0; v < n; ++v) add(v, load<Double4>(a + 4 * v) < 0);
+    const double first = horizontal_sum(size);
+    double beta = larger(ratio * By / (1 + ratio), -room); // with the largest term alone, 0 - beta
+    if (first == 0 && !(beta > By)) return By;             // no other class reaches this one: all duals are zero
+    bool same = false;
+    for (Index pass = 0; pass <= 4 * n + 1 && !same; ++pass) {
+      const double before = beta, count = horizontal_sum(size), total = horizontal_sum(sum);
+      if (count > 0) beta = capped ? (total - room) / count : (total + ratio * By) / (count + ratio);
+      else if (pass > 0) return By;
+      const bool was_capped = capped;
+      capped = !(ratio * (beta - By) < room);
+      Long4 differs = {};
+      sum = size = zero;
+      for (Index v = 0; v < n; ++v) {
+        const Long4 in = B(v) > beta;
+        differs |= in ^ (pass == 0 ? load<Double4>(a + 4 * v) < 0 : B(v) > before);
+        add(v, in);
+      }
+      same = !any(differs) && capped == was_capped;
+    }
+    return beta;
   }
 };
 

@@ -43,6 +43,7 @@ template <class V, class Scalar> inline void store(Scalar *p, V v) { __builtin_m
 // What compilers make of conversions and tests is often one element after the other: here the instructions are named.
 
 using Float4 = float __attribute__((vector_size(16)));
+using Int4 = std::int32_t __attribute__((vector_size(16)));
 using FourBytes = signed char __attribute__((vector_size(4)));
 
 inline Double4 load_four(const double *p) { return load<Double4>(p); }
@@ -71,11 +72,21 @@ inline bool any(Long4 mask) {
 #endif
 }
 
+// One bit an element.
+inline int bits(Long4 mask) {
+#ifdef __AVX2__
+  return _mm256_movemask_pd(reinterpret_cast<__m256d>(mask));
+#else
+  return static_cast<int>((mask[0] & 1) | (mask[1] & 2) | (mask[2] & 4) | (mask[3] & 8));
+#endif
+}
+
 inline bool all(Long4 mask) { return !any(~mask); }
 inline bool all(bool mask) { return mask; }
 
-inline void store_as_double(double *p, Double4 v) { store(p, v); }
-inline void store_as_double(double *p, Float8 v) {
+inline void store_as(double *p, Double4 v) { store(p, v); }
+inline void store_as(float *p, Float8 v) { store(p, v); }
+inline void store_as(double *p, Float8 v) {
   Float4 half[2];
   __builtin_memcpy(half, &v, sizeof v);
   store(p, __builtin_convertvector(half[0], Double4));
@@ -98,6 +109,12 @@ template <> inline double splat<double>(double x) { return x; }
 // Elementwise maximum and minimum; also for plain doubles, so that a lane formula is written once.
 template <class V> inline V larger(V a, V b) { return a > b ? a : b; }
 template <class V> inline V smaller(V a, V b) { return a < b ? a : b; }
+
+template <class V, class Scalar> inline V splat_of(Scalar x) {
+  V v;
+  for (unsigned i = 0; i < sizeof(V) / sizeof(Scalar); ++i) v[i] = x;
+  return v;
+}
 
 inline double horizontal_sum(Double4 v) { return (v[0] + v[2]) + (v[1] + v[3]); }
 inline double horizontal_max(Double4 v) { return larger(larger(v[0], v[2]), larger(v[1], v[3])); }
