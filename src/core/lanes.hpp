@@ -2,6 +2,8 @@
 // scores of the others.
 #pragma once
 
+#include <bit>
+
 #include "kernels.hpp"
 #include "subproblem_crammer_singer.hpp"
 #include "vec.hpp"
@@ -59,18 +61,31 @@ inline Top top_lane(const double *s, Index lanes) {
   return {static_cast<Index>(horizontal_min(first)), score};
 }
 
-// The largest score.
-template <class S> inline S largest(const S *s, Index lanes) {
+// Scores of lanes, vector by vector as they were stored: a vector that is loaded just after a store of one number into it
+// waits for that store.
+template <class S> struct ScoreVectors {
   using V = typename VectorOf<S>::type;
-  constexpr int width = VectorOf<S>::width;
-  V best = splat_of<V>(-std::numeric_limits<S>::infinity());
-  Index m = 0;
-  for (; m + width <= lanes; m += width) best = larger(best, load<V>(s + m));
-  S top = best[0];
-  for (int c = 1; c < width; ++c) top = larger(top, best[c]);
-  for (; m < lanes; ++m) top = larger(top, s[m]);
-  return top;
-}
+  static constexpr int width = VectorOf<S>::width;
+  static constexpr S inf = std::numeric_limits<S>::infinity();
+
+  // Makes the scores from m on, one or all in its vector, the lowest.
+  static void lower(S *s, Index m, bool all) {
+    static_assert(width <= 8);
+    static constexpr S one[16] = {inf, inf, inf, inf, inf, inf, inf, inf, -inf, inf, inf, inf, inf, inf, inf, inf};
+    static constexpr S rest[16] = {inf,  inf,  inf,  inf,  inf,  inf,  inf,  inf,
+                                   -inf, -inf, -inf, -inf, -inf, -inf, -inf, -inf};
+    S *vector = s + m / width * width;
+    store(vector, smaller(load<V>(vector), load<V>((all ? rest : one) + 8 - m % width)));
+  }
+
+  static S largest(const S *s, Index lanes) {
+    V best = splat_of<V>(-inf);
+    for (Index m = 0; m < lanes; m += width) best = larger(best, load<V>(s + m));
+    S top = best[0];
+    for (int c = 1; c < width; ++c) top = larger(top, best[c]);
+    return top;
+  }
+};
 
 // With very many lanes a full pass is dear: let it admit a few of the violated ones, not only the first.
 inline constexpr int kAdmitted = 6;
@@ -124,7 +139,7 @@ template <class S> inline void take_lane(Lanes &lanes, Index m, S *all, const Bu
   buffer.s[lanes.count] = static_cast<double>(all[m]);
   buffer.a[lanes.count] = 0;
   buffer.classes[lanes.count++] = static_cast<std::int32_t>(m);
-  all[m] = -std::numeric_limits<S>::infinity();
+  ScoreVectors<S>::lower(all, m, false);
 }
 
 // Crammer-Singer: the lane with the largest score, and up to `admitted` in all while they are violated.
@@ -133,7 +148,7 @@ inline void admit_lanes(Lanes &lanes, S *all, Index n_lanes, int admitted, const
   for (Index c = 0; c < lanes.padded_count; c += 4) store(buffer.s + c, load<Double4>(buffer.change + c));
   const double own = buffer.s[lanes.label];
   for (int n = 0; n < admitted; ++n) {
-    const S top = n == 0 ? static_cast<S>(lanes.outside) : largest(all, n_lanes);
+    const S top = n == 0 ? static_cast<S>(lanes.outside) : ScoreVectors<S>::largest(all, n_lanes);
     if (n > 0 && !(static_cast<double>(top) > own - 1)) break;
     Index m = 0;
     while (m < n_lanes && !(all[m] >= top)) ++m;
@@ -152,9 +167,11 @@ inline void admit_lanes(Lanes &lanes, S *all, Index n_lanes, int admitted, const
 template <class Policy, class S>
 inline bool restrict_lanes(Lanes &lanes, S *all, Index n_lanes, int admitted, Index label, Index e,
                            const Buffers &buffer, PassArgs &pass) {
+  using Scores = ScoreVectors<S>;
   const bool had_duals = lanes.count > 0;
   const double own = static_cast<double>(all[label]);
   find_label(lanes, label, buffer);
+  if (n_lanes % Scores::width) Scores::lower(all, n_lanes, true);
   const Double4 count = splat<Double4>(static_cast<double>(lanes.count));
   lanes.padded_count = padded(lanes.count, 4);
   Double4 lane = {0, 1, 2, 3};
@@ -166,8 +183,8 @@ inline bool restrict_lanes(Lanes &lanes, S *all, Index n_lanes, int admitted, In
     store(buffer.s + c, filled);
     store(buffer.change + c, filled); // a step may overwrite the others before it asks for more lanes
   }
-  for (Index c = 0; c < lanes.count; ++c) all[buffer.classes[c]] = -std::numeric_limits<S>::infinity();
-  if (kTopClassOnly<Policy> || !had_duals) lanes.outside = static_cast<double>(largest(all, n_lanes));
+  for (Index c = 0; c < lanes.count; ++c) Scores::lower(all, buffer.classes[c], false);
+  if (kTopClassOnly<Policy> || !had_duals) lanes.outside = static_cast<double>(Scores::largest(all, n_lanes));
   if (!had_duals && lanes.outside <= own - 1) {
     const double beyond = (own - 1 - lanes.outside) / pass.margin_unit;
     pass.rests[e] = static_cast<unsigned char>(1 + smaller(beyond, kMostSkipped));
@@ -184,22 +201,26 @@ inline bool restrict_lanes(Lanes &lanes, S *all, Index n_lanes, int admitted, In
   return true;
 }
 
-// An example's list <- the new duals of its lanes that are not zero.
+// An example's list <- the new duals of its lanes that are not zero; mostly that is all of them.
 inline void keep_list(const Examples &x, Index e, const Lanes &lanes, double *next, const Buffers &buffer) {
+  const Double4 first = {0, 1, 2, 3};
+  const auto among = [&](Index c, Index n) -> Long4 { return first < splat<Double4>(static_cast<double>(n - c)); };
   Index kept = 0;
-  for (Index c = 0; c < lanes.count; ++c) {
-    next[kept] = next[c];
-    buffer.classes[kept] = buffer.classes[c];
-    kept += next[c] != 0;
+  for (Index c = 0; c < lanes.count; c += 4)
+    kept += std::popcount(static_cast<unsigned>(bits((load<Double4>(next + c) != 0) & among(c, lanes.count))));
+  if (kept < lanes.count) {
+    kept = 0;
+    for (Index c = 0; c < lanes.count; ++c) {
+      next[kept] = next[c];
+      buffer.classes[kept] = buffer.classes[c];
+      kept += next[c] != 0;
+    }
   }
   const PooledLists::Places to = x.lists->resize(e, kept);
-  for (Index c = kept; c < padded(kept, 4); ++c) {
-    next[c] = 0;
-    buffer.classes[c] = 0;
-  }
   for (Index c = 0; c < kept; c += 4) {
-    store(to.classes + c, load<Int4>(buffer.classes + c));
-    store(to.values + c, load<Double4>(next + c));
+    const Long4 in = among(c, kept);
+    store(to.classes + c, load<Int4>(buffer.classes + c) & __builtin_convertvector(in, Int4));
+    store(to.values + c, in ? load<Double4>(next + c) : Double4{});
   }
 }
 
