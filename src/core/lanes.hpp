@@ -33,34 +33,6 @@ inline void pad(double *s, Index lanes, Index padded_lanes) {
   for (Index m = lanes; m < padded_lanes; ++m) s[m] = -kInfinity;
 }
 
-struct Top {
-  Index lane;
-  double score;
-};
-
-// The largest score, and the first lane that has it. Two chains of comparisons hide each other's latency.
-inline Top top_lane(const double *s, Index lanes) {
-  Double4 best[2] = {splat<Double4>(-kInfinity), splat<Double4>(-kInfinity)}, where[2] = {};
-  Double4 here = {0, 1, 2, 3};
-  const auto compare = [&](int chain, Index m) __attribute__((always_inline)) {
-    const Double4 v = load<Double4>(s + m);
-    const Long4 above = v > best[chain];
-    where[chain] = above ? here : where[chain];
-    best[chain] = above ? v : best[chain];
-    here += 4;
-  };
-  Index m = 0;
-  for (; m + 4 < lanes; m += 8) {
-    compare(0, m);
-    compare(1, m + 4);
-  }
-  if (m < lanes) compare(0, m);
-  const double score = horizontal_max(larger(best[0], best[1]));
-  const Double4 far = splat<Double4>(kInfinity);
-  const Double4 first = smaller(best[0] == score ? where[0] : far, best[1] == score ? where[1] : far);
-  return {static_cast<Index>(horizontal_min(first)), score};
-}
-
 // Scores of lanes, vector by vector as they were stored: a vector that is loaded just after a store of one number into it
 // waits for that store.
 template <class S> struct ScoreVectors {

@@ -151,6 +151,33 @@ def test_first_visit_reports_the_violation_and_moves_duals_and_weights(policy, s
         np.testing.assert_array_equal(after, core_step(step) if violation(step) > 1e-12 else before)
 
 
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("single_precision", [False, True])
+@fast
+@given(data=st.data())
+def test_a_list_takes_the_step_on_its_lanes_and_the_best_other(squared, single_precision, data):
+    """Crammer-Singer's restricted step: non-zero duals, the label, and of the others the first arg max."""
+    step = data.draw(steps("crammer_singer", squared, scale=3, most_lanes=100))
+    if single_precision:
+        step = replace(step, scores=tuple(np.float32(step.scores).astype(float)))
+    block, weights = one_example(step, pooled=True, single_precision=single_precision, norm=step.curvature)
+    run(block, weights)
+
+    scores, before = np.array(step.scores), np.array(step.a)
+    others = np.where((before != 0) | (np.arange(step.lanes) == step.label), -np.inf, scores)
+    taken = np.unique([*np.flatnonzero(before), step.label, others.argmax()])
+    part = replace(
+        step, scores=tuple(scores[taken]), a=tuple(before[taken]), label=int(np.searchsorted(taken, step.label))
+    )
+    expected = np.zeros(step.lanes)
+    expected[taken] = [float(v) for v in exact_step(part)]
+    after = duals_of(block, step.lanes)[0]
+    error = np.sqrt(part.lanes) * rounding(part, expected[taken]) / step.curvature
+    np.testing.assert_allclose(
+        after, expected, rtol=0, atol=error + 1e-13 * max(np.abs(after).max(), np.abs(before).max())
+    )
+
+
 @every_policy
 @fast
 @given(data=st.data())
