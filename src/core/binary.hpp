@@ -17,8 +17,8 @@ namespace mm::MM_ISA {
 template <bool Squared> struct OneVsRest {
   static constexpr bool separable = true;
 
-  template <class T> static T lane_loss(T zs, double cap) {
-    const T slack = larger(1 - zs, T{});
+  template <class T> static T lane_loss(T zs, double cap, double doubt = 0) {
+    const T slack = larger(1 - zs + doubt, T{});
     return cap * (Squared ? slack * slack : slack);
   }
 
@@ -60,8 +60,8 @@ template <bool Squared> struct OneVsRest {
   static void loss(const double *s, const Example &e, double scale, double *parts) {
     const double kept = e.label >= 0 ? parts[e.label] : 0;
     each(
-        e, [&](Index m) { store(parts + m, load<Double4>(parts + m) + lane_loss(-scale * load<Double4>(s + m), e.cap)); },
-        [&](Index m, double z) { parts[m] = (z > 0 ? kept : parts[m]) + lane_loss(z * scale * s[m], e.cap); });
+        e, [&](Index m) { store(parts + m, load<Double4>(parts + m) + lane_loss(-scale * load<Double4>(s + m), e.cap, e.doubt)); },
+        [&](Index m, double z) { parts[m] = (z > 0 ? kept : parts[m]) + lane_loss(z * scale * s[m], e.cap, e.doubt); });
   }
 
   static void dual(const double *a, const Example &e, double *parts) {

@@ -1,4 +1,5 @@
 // What Python sees of blocks of examples and the passes over them.
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -92,16 +93,19 @@ void define_passes(nb::module_ &m) {
           "From now on passes are those of Pegasos, as if so many had led to the duals that there are.")
       .def(
           "evaluate",
-          [](const PyBlock &self, mm::Weights &weights, Index begin, Index end, double scale_step) {
+          [](const PyBlock &self, mm::Weights &weights, Index begin, Index end, double scale_step,
+             std::pair<double, double> rounding) {
             check_pair(*self.block, weights, *self.rows);
             check_range(begin, end, self.block->n_examples());
             if (!(scale_step >= 0 && std::isfinite(scale_step))) throw nb::value_error("scale_step must not be negative");
+            if (!(rounding.first >= 0 && rounding.second >= 0)) throw nb::value_error("rounding must not be negative");
             const mm::Problem &problem = self.block->problem();
             std::vector<double> loss(static_cast<std::size_t>(mm::loss_size(problem.lanes)));
             std::vector<double> dual(static_cast<std::size_t>(mm::parts_size(problem.lanes)));
             {
               nb::gil_scoped_release release;
-              self.block->evaluate(weights.view(), begin, end, scale_step, loss.data(), dual.data());
+              self.block->evaluate(weights.view(), begin, end, scale_step, {rounding.first, rounding.second}, loss.data(),
+                                   dual.data());
             }
             const auto n_parts = static_cast<std::size_t>(problem.n_parts());
             std::vector<double> kept; // without the padding
@@ -113,9 +117,9 @@ void define_passes(nb::module_ &m) {
             return nb::make_tuple(owned_array(std::move(kept), {std::size_t{mm::Scales::count}, n_parts}),
                                   owned_array(std::move(dual)));
           },
-          "weights"_a, "begin"_a, "end"_a, "scale_step"_a = 0.0,
+          "weights"_a, "begin"_a, "end"_a, "scale_step"_a = 0.0, "rounding"_a = std::pair(0.0, 0.0),
           "Sums of the loss, for the scales 1 + scale_step * (0, 1, 2, 4) of W by part, and of the dual's linear and "
-          "diagonal terms, by part.")
+          "diagonal terms, by part. Margins are taken to be smaller by rounding[0] + rounding[1] ||x||.")
       .def(
           "propose",
           [](const PyBlock &self, mm::Weights &weights, Index begin, double curvature,

@@ -205,13 +205,13 @@ void Block::hold_back(const WeightsView &weights) {
   for (std::size_t e = 0; e < norm_.size(); ++e) held_norm_[e] = own_directions_->curvature(row_[e], norm_[e]);
 }
 
-void Block::evaluate(const WeightsView &weights, Index begin, Index end, double scale_step, double *loss,
-                     double *dual) const {
+void Block::evaluate(const WeightsView &weights, Index begin, Index end, double scale_step, const Rounding &rounding,
+                     double *loss, double *dual) const {
   if (weights.sparse)
-    return kernels().evaluate_sparse[problem_.squared](examples(), *weights.sparse, begin, end, Scales(scale_step), loss,
-                                                      dual);
-  kernels().evaluate[static_cast<int>(problem_.formulation)][problem_.squared](examples(), weights, begin, end,
-                                                                              Scales(scale_step), loss, dual);
+    return kernels().evaluate_sparse[problem_.squared](examples(), *weights.sparse, begin, end, Scales(scale_step),
+                                                      rounding, loss, dual);
+  kernels().evaluate[static_cast<int>(problem_.formulation)][problem_.squared](
+      examples(), weights, begin, end, Scales(scale_step), rounding, loss, dual);
 }
 
 void Block::propose(const WeightsView &weights, Index begin, Index end, double curvature, double *loss, double *dual,

@@ -59,7 +59,7 @@ public:
   const Sums &sums() const { return sums_; }
 
   // Terms of the objectives for examples [begin, end), added to the parts.
-  void evaluate(const WeightsView &weights, Index begin, Index end, double scale_step, double *loss,
+  void evaluate(const WeightsView &weights, Index begin, Index end, double scale_step, const Rounding &rounding, double *loss,
                 double *dual) const;
   // Proximal minimisers, see Kernels::propose; dense layout only.
   void propose(const WeightsView &weights, Index begin, Index end, double curvature, double *loss, double *dual,

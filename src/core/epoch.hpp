@@ -250,8 +250,8 @@ inline void follow(const Examples &x, const WeightsView &weights, const MoveLog 
 
 // The terms of both objectives at W and alpha, for the certificate.
 template <class Policy>
-void evaluate(const Examples &x, const WeightsView &weights, Index begin, Index end, const Scales &scales, double *loss,
-              double *dual) {
+void evaluate(const Examples &x, const WeightsView &weights, Index begin, Index end, const Scales &scales,
+              const Rounding &rounding, double *loss, double *dual) {
   with_weights(weights, [&]<class S>(S *W) {
     const RowOperations<S> rows = row_operations<S>(*x.rows);
     const Buffers buffer(x);
@@ -260,7 +260,8 @@ void evaluate(const Examples &x, const WeightsView &weights, Index begin, Index 
       const Index next_row = x.row[e + 1 < end ? e + 1 : e];
       rows.scores(*x.rows, x.row[e], next_row, W, weights.stride, buffer.s);
       pad(buffer.s, x.lanes, lanes);
-      const Example one = example(x, e, 1, {nullptr, x.lanes, lanes, x.label[e]});
+      Example one = example(x, e, 1, {nullptr, x.lanes, lanes, x.label[e]});
+      one.doubt = rounding.of(x.norm[e]);
       add_losses<Policy>(buffer.s, one, scales, x.lanes, loss);
       const double *a = x.alpha ? x.alpha + e * x.alpha_stride : buffer.a;
       if (!x.alpha) {

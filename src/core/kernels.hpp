@@ -1,6 +1,8 @@
 // The table of hot loops. Each instruction set compiles isa.cpp once and fills one table.
 #pragma once
 
+#include <cmath>
+
 #include "duals.hpp"
 #include "rows.hpp"
 
@@ -54,6 +56,12 @@ struct Scales {
   static constexpr int count = 4;
   double at[count];
   explicit Scales(double step) : at{1, 1 + step, 1 + 2 * step, 1 + 4 * step} {}
+};
+
+// By how much a margin that was computed may be too large: constant and length * ||x||.
+struct Rounding {
+  double constant = 0, length = 0;
+  double of(double squared_norm) const { return constant + length * std::sqrt(squared_norm); }
 };
 
 struct PassArgs {
@@ -231,8 +239,8 @@ struct Kernels {
   void (*visit[3][2])(const Examples &, const WeightsView &, PassArgs &); // [formulation][squared]
   void (*visit_exponentiated[3])(const Examples &, const WeightsView &, PassArgs &); // the hinge; not Weston-Watkins
   Index (*pegasos[3])(const Examples &, const WeightsView &, const PegasosArgs &);   // so here; returns where it stopped
-  void (*evaluate[3][2])(const Examples &, const WeightsView &, Index begin, Index end, const Scales &, double *loss,
-                         double *dual);
+  void (*evaluate[3][2])(const Examples &, const WeightsView &, Index begin, Index end, const Scales &, const Rounding &,
+                         double *loss, double *dual);
   // Minimisers of curvature/2 ||a - alpha||^2 + g.(a - alpha) + diagonal terms, g at the scores of W, for
   // examples [begin, end): the proximal step of the Newton solver. alpha stays. out: rows of alpha_stride.
   void (*propose[3][2])(const Examples &, const WeightsView &, Index begin, Index end, double curvature, double *loss,
@@ -259,8 +267,8 @@ struct Kernels {
   KernelLoops<double> of_double;
   // Sparse weights (sparse_loops.hpp), Crammer-Singer: [squared]. For prediction W is a CSR matrix, features x lanes.
   void (*visit_sparse[2])(const Examples &, SparseWeights &, PassArgs &);
-  void (*evaluate_sparse[2])(const Examples &, SparseWeights &, Index begin, Index end, const Scales &, double *loss,
-                             double *dual);
+  void (*evaluate_sparse[2])(const Examples &, SparseWeights &, Index begin, Index end, const Scales &, const Rounding &,
+                             double *loss, double *dual);
   void (*accumulate_sparse)(const Examples &, SparseWeights &, Index begin, Index end);
   void (*top_of_sparse)(const Rows &, const Rows &W, const LaneRanking &, Index begin, Index end, Index n,
                         std::int32_t *lane, double *score);

@@ -8,7 +8,8 @@ namespace mm::MM_ISA {
 
 template <class Policy> void visit_sparse(const Examples &, SparseWeights &, PassArgs &);
 template <class Policy>
-void evaluate_sparse(const Examples &, SparseWeights &, Index begin, Index end, const Scales &, double *loss, double *dual);
+void evaluate_sparse(const Examples &, SparseWeights &, Index begin, Index end, const Scales &, const Rounding &,
+                     double *loss, double *dual);
 void accumulate_sparse(const Examples &, SparseWeights &, Index begin, Index end);
 void top_of_sparse(const Rows &, const Rows &W, const LaneRanking &, Index begin, Index end, Index n, std::int32_t *lane,
                    double *score);

@@ -323,8 +323,8 @@ template <class Policy> void visit_sparse(const Examples &x, SparseWeights &W, P
 }
 
 template <class Policy>
-void evaluate_sparse(const Examples &x, SparseWeights &W, Index begin, Index end, const Scales &scales, double *loss,
-                     double *dual) {
+void evaluate_sparse(const Examples &x, SparseWeights &W, Index begin, Index end, const Scales &scales,
+                     const Rounding &rounding, double *loss, double *dual) {
   with_sparse(W, [&]<class S>(S) {
     const SparseOperations<S> rows = sparse_operations<S>(*x.rows);
     const Buffers buffer(x);
@@ -334,7 +334,8 @@ void evaluate_sparse(const Examples &x, SparseWeights &W, Index begin, Index end
       const Index n = score_lanes(x, e, rows, W, 1, lanes, scores, buffer);
       pad(buffer.wide, n, padded(n, 4));
       for (Index c = lanes.count; c < n + 4; ++c) buffer.a[c] = 0;
-      const Example one = example(x, e, 1, {nullptr, n, (n + 3) / 4 * 4, lanes.label});
+      Example one = example(x, e, 1, {nullptr, n, (n + 3) / 4 * 4, lanes.label});
+      one.doubt = rounding.of(x.norm[e]);
       add_losses<Policy>(buffer.wide, one, scales, x.lanes, loss);
       Policy::dual(buffer.a, one, dual);
     }

@@ -25,6 +25,7 @@ struct Example {
   double *rate = nullptr; // exponentiated gradient: its learning rates, one, or one a separable lane
   // Crammer-Singer: the largest score of lanes that are not here, as they have no duals.
   double outside = -kInfinity;
+  double doubt = 0; // of its losses: by how much its margins may be too large
 };
 
 struct Solved {

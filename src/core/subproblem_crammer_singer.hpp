@@ -45,7 +45,7 @@ template <bool Squared> struct CrammerSinger {
     Double4 top = splat<Double4>(e.outside), lane = {0, 1, 2, 3};
     for (Index m = 0; m < e.lanes; m += 4, lane += 4)
       top = larger(top, lane == label ? splat<Double4>(-kInfinity) : load<Double4>(s + m));
-    const Double4 slack = larger(scales * (horizontal_max(top) - s[e.label]) + 1, Double4{});
+    const Double4 slack = larger(scales * (horizontal_max(top) - s[e.label]) + 1 + e.doubt, Double4{});
     return e.cap * (Squared ? slack * slack : slack);
   }
 

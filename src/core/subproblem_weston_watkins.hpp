@@ -21,7 +21,7 @@ template <bool Squared> struct WestonWatkins {
     s[e.label] = -kInfinity;
     Double4 sum = {};
     for (Index m = 0; m < e.lanes; ++m) {
-      const Double4 slack = larger(scales * (s[m] - own) + 1, Double4{});
+      const Double4 slack = larger(scales * (s[m] - own) + 1 + e.doubt, Double4{});
       sum += Squared ? slack * slack : slack;
     }
     s[e.label] = own;

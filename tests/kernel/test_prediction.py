@@ -74,7 +74,7 @@ def test_single_precision_rows_give_double_precision_values(name, x_dtype, y_dty
     values = decisions(kernel, STORAGES[x_storage](X), STORAGES[y_storage](vectors), coef, intercept, 1)
     assert values.dtype == np.float64
     expected = peer(X.astype("f8"), vectors.astype("f8")) @ coef.toarray() + intercept
-    np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(values, expected, rtol=1e-11, atol=1e-11)
 
 
 def test_sums_are_in_double_precision():

@@ -52,7 +52,7 @@ def decisions(
     """
     n_rows, (n_vectors, n_machines) = X.shape[0], coef.shape
     out = np.empty((n_rows, n_machines if width is None else width))
-    values_of = _Expansion(kernel, vectors, coef, intercept)
+    values_of = _Expansion(kernel, in_float64(kernel, vectors), coef, intercept)
     # Rows are made dense where they meet dense support vectors.
     sparse = sp.issparse(X) and sp.issparse(vectors)
     n_features = 0 if kernel.name == "precomputed" or sparse else X.shape[1]
@@ -60,7 +60,7 @@ def decisions(
     starts = range(0, n_rows, step)
 
     def one(begin: int) -> None:
-        values = values_of(X[begin : begin + step])
+        values = values_of(in_float64(kernel, X[begin : begin + step]))
         out[begin : begin + step] = values if finish is None else finish(values)
 
     # BLAS gets one thread a worker; to say so takes longer than little work does.
@@ -73,6 +73,11 @@ def decisions(
             with ThreadPool(n_threads) as pool:
                 list(pool.map(one, starts))
     return out
+
+
+def in_float64(kernel: Kernel, rows: Any) -> Any:
+    """Rows as the certificate saw them: in float32, kernel values of rows far from zero may be rounding alone."""
+    return rows if kernel.name in ("precomputed", "callable") else rows.astype(np.float64, copy=False)
 
 
 class _Expansion:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import isfinite, sqrt
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -27,6 +28,7 @@ SCALES = np.array([0.0, 1.0, 2.0, 4.0])  # in steps above 1: scales of W that ar
 _COUNTED = ("epochs", "n_passes")
 _CERTIFIED = ("primal", "dual", "worst_gap")
 _DUALS = ("row", "lane", "value")
+_EPSILON = float(np.finfo(np.float64).eps) / 2
 _ROUNDING = 1e-7  # by which a dual value may exceed the primal value, relative
 
 
@@ -245,7 +247,7 @@ class Machine:
         w_norms = W.squared_norms()[0] if other_than_v else v_norms
         n_parts = self.problem.n_parts
         scale_step = self.passes.scale_step(self.algorithm.weights)
-        losses, dual = self._evaluate(W, scale_step)
+        losses, dual = self._evaluate(W, scale_step, self._rounding_of_margins(w_norms, scale_step))
         self.examples.total(losses)
         self.examples.total(dual)
         if n_parts == 1:
@@ -260,6 +262,7 @@ class Machine:
         lower = np.maximum(-(0.5 * v_norms + dual), 0.0) + share  # duals of zero are feasible, too
         if not (np.isfinite(primal).all() and np.isfinite(lower).all()):
             raise NotFinite("the objective is not a finite number: scale the features, or lower C")
+        lower = np.maximum(lower - self._rounding_of_duals(v_norms, dual), share)
         worst = float(np.max((primal - lower) / np.maximum(np.abs(primal), SMALLEST_OBJECTIVE)))
         if worst < -_ROUNDING or np.sum(primal) < np.sum(lower) - _ROUNDING * abs(np.sum(primal)):
             raise RuntimeError("a dual value above the primal value: alpha is not feasible; please report this")
@@ -276,13 +279,32 @@ class Machine:
         self.certificate = fresh
         return fresh
 
-    def _evaluate(self, W: _core.Weights, scale_step: float) -> tuple[np.ndarray, np.ndarray]:
+    def _rounding_of_margins(self, w_norms: np.ndarray, scale_step: float) -> tuple[float, float]:
+        """By how much margins may be smaller than they were computed, whatever ||x|| is, and times ||x||.
+
+        A margin that is 1 in float64 may be 1 - 1e-15, of which a C_i of 1e16 makes a loss of 10. Roundings of n
+        terms are taken to add up like sqrt(n) of them.
+        """
+        of_one, largest = _EPSILON * (4 + sqrt(self.n_weights)), float(w_norms.max())
+        length = sqrt(largest) if isfinite(largest) else 0.0  # else there is no certificate
+        return of_one, 2 * of_one * (1 + float(SCALES[-1]) * scale_step) * length
+
+    def _rounding_of_duals(self, v_norms: np.ndarray, dual: np.ndarray) -> np.ndarray:
+        """By how much the dual may be smaller than it was computed, by part: its terms, and V = sum alpha x."""
+        of_terms = _EPSILON * (4 + sqrt(self.examples.n)) * np.abs(dual)
+        with np.errstate(over="ignore"):
+            of_V = 2 * sqrt(self.examples.norm_range[1]) * of_terms
+            return of_terms + of_V * (np.sqrt(v_norms) + 0.5 * of_V)
+
+    def _evaluate(
+        self, W: _core.Weights, scale_step: float, rounding: tuple[float, float]
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Sums of the losses by scale of W and part, and of the dual's terms by part; in threads as the visits are."""
 
         def of(blocks: Iterable[_core.Block]) -> tuple[np.ndarray, np.ndarray]:
             losses, dual = np.zeros((len(SCALES), self.problem.n_parts)), np.zeros(self.problem.n_parts)
             for block, begin, end in self.slices(blocks):
-                losses_here, dual_here = block.evaluate(W, begin, end, scale_step)
+                losses_here, dual_here = block.evaluate(W, begin, end, scale_step, rounding)
                 losses += losses_here
                 dual += dual_here
             return losses, dual
