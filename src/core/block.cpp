@@ -228,9 +228,11 @@ void Block::accumulate(const WeightsView &weights, Index begin, Index end) const
 void Block::export_duals(std::vector<std::int64_t> &indptr, std::vector<std::int32_t> &lane,
                          std::vector<double> &value) const {
   indptr.assign(1, 0);
+  indptr.reserve(row_.size() + 1);
+  std::vector<std::pair<std::int32_t, double>> entries;
   for (Index e = 0; e < n_examples(); ++e) {
     if (lists_) {
-      std::vector<std::pair<std::int32_t, double>> entries;
+      entries.clear();
       for (Index c = 0; c < lists_->size(e); ++c) entries.emplace_back(lists_->classes(e)[c], lists_->values(e)[c]);
       std::sort(entries.begin(), entries.end());
       for (const auto &[m, a] : entries) {

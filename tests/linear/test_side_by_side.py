@@ -249,10 +249,10 @@ def test_threads_stop_evaluating_when_one_is_interrupted(monkeypatch):
 
     evaluate, slices = Machine._evaluate, Machine.slices
 
-    def evaluating(self, W, scale_step):
+    def evaluating(self, *given):
         monkeypatch.setattr(Machine, "slices", slices if seen else interrupted)
         try:
-            return evaluate(self, W, scale_step)
+            return evaluate(self, *given)
         finally:
             monkeypatch.setattr(Machine, "slices", slices)
 
