@@ -290,8 +290,9 @@ class Problem:
         return _core.Weights(self.X.shape[1], self.lanes, single_precision)
 
 
-def losses(problem: Problem, W: np.ndarray) -> np.ndarray:
+def losses(problem: Problem, W: np.ndarray, rounding: tuple[float, float] = (0.0, 0.0)) -> np.ndarray:
     """Sum over the examples of C_i loss_i at W (lanes x columns of X), by part: a lane of one_vs_rest, else the whole.
+    Margins (s_y - s_m, z_m s_m) are smaller by rounding[0] + rounding[1] ||x||.
 
     - crammer_singer: loss = max_m (s_m + e^m) - s_y [squared]
     - weston_watkins: loss = sum_{m != y} max(0, 1 - s_y + s_m) [each squared]
@@ -299,13 +300,13 @@ def losses(problem: Problem, W: np.ndarray) -> np.ndarray:
     """
     parts = np.zeros(problem.lanes if problem.policy == "one_vs_rest" else 1)
     for x, y, C in zip(problem.X, problem.label, problem.cap, strict=True):
-        s = W @ x
+        s, one = W @ x, 1 + rounding[0] + rounding[1] * np.linalg.norm(x)
         if problem.policy == "crammer_singer":
-            slack = np.array([max(s[m] + (m != y) for m in range(problem.lanes)) - s[y]])
+            slack = np.array([max(s[m] + one * (m != y) for m in range(problem.lanes)) - s[y]])
         elif problem.policy == "weston_watkins":
-            slack = np.maximum(0.0, 1 - s[y] + np.delete(s, y))
+            slack = np.maximum(0.0, one - s[y] + np.delete(s, y))
         else:
-            slack = np.maximum(0.0, 1 - signs(y, problem.lanes) * s)
+            slack = np.maximum(0.0, one - signs(y, problem.lanes) * s)
         loss = slack**2 if problem.squared else slack
         parts += C * (loss if problem.policy == "one_vs_rest" else loss.sum())
     return parts

@@ -418,6 +418,9 @@ def test_evaluate_sums_losses_and_dual_terms(policy, pooled, squared, lanes):
     np.testing.assert_allclose(loss, [losses(part, W)] * 4, rtol=1e-12)
     np.testing.assert_allclose(dual, dual_terms(part, a[10:25]), rtol=1e-12)
     assert loss.shape[1] == block.n_parts == (lanes if policy == "one_vs_rest" else 1)
+    loss, dual = block.evaluate(weights, 10, 25, rounding=(0.25, 0.5))
+    np.testing.assert_allclose(loss, [losses(part, W, rounding=(0.25, 0.5))] * 4, rtol=1e-12)
+    np.testing.assert_allclose(dual, dual_terms(part, a[10:25]), rtol=1e-12)
 
 
 @every_loss
@@ -589,6 +592,12 @@ def test_blocks_and_weights_must_fit():
             block.evaluate(weights, begin, end)
         with pytest.raises(IndexError, match="range"):
             block.accumulate(weights, begin, end)
+
+
+@pytest.mark.parametrize("rounding", [(-1e-9, 0.0), (0.0, -1e-9), (np.nan, 0.0), (0.0, np.nan)])
+def test_rounding_makes_no_loss_smaller(rounding):
+    with pytest.raises(ValueError, match="rounding must not be negative"):
+        block_with().evaluate(_core.Weights(3, 3, False), 0, 2, rounding=rounding)
 
 
 @pytest.mark.parametrize(

@@ -88,12 +88,13 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         """What is asked for; rows, labels and weights as callbacks are told them."""
         self._check()
         X, y = self._validated(X, y, reset=True)
-        if y.dtype.kind not in "iub":  # integers are classes
+        integers = y.dtype.kind in "iub"
+        if not integers:
             check_classification_targets(y)
         previous_classes = getattr(self, "classes_", None)
         self.classes_, encoded = self._encoded(y)
-        if 2 * len(self.classes_) > len(y):
-            check_classification_targets(y)  # it warns of so many
+        if integers and 2 * len(self.classes_) > len(y):
+            check_classification_targets(y)  # which takes long: integers are classes, but it warns of so many
         weight = self._weights_of_rows(X, sample_weight)
         cap = self._caps(encoded, weight)
         request = self._request(X, encoded, cap, weight)
