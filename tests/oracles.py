@@ -292,7 +292,7 @@ class Problem:
 
 def losses(problem: Problem, W: np.ndarray, rounding: tuple[float, float] = (0.0, 0.0)) -> np.ndarray:
     """Sum over the examples of C_i loss_i at W (lanes x columns of X), by part: a lane of one_vs_rest, else the whole.
-    Margins (s_y - s_m, z_m s_m) are smaller by rounding[0] + rounding[1] ||x||.
+    Margins (s_y - s_m, z_m s_m) are smaller by rounding[0] + rounding[1] ||x|| for every feature, and four times more.
 
     - crammer_singer: loss = max_m (s_m + e^m) - s_y [squared]
     - weston_watkins: loss = sum_{m != y} max(0, 1 - s_y + s_m) [each squared]
@@ -300,7 +300,7 @@ def losses(problem: Problem, W: np.ndarray, rounding: tuple[float, float] = (0.0
     """
     parts = np.zeros(problem.lanes if problem.policy == "one_vs_rest" else 1)
     for x, y, C in zip(problem.X, problem.label, problem.cap, strict=True):
-        s, one = W @ x, 1 + rounding[0] + rounding[1] * np.linalg.norm(x)
+        s, one = W @ x, 1 + (len(x) + 4) * (rounding[0] + rounding[1] * np.linalg.norm(x))
         if problem.policy == "crammer_singer":
             slack = np.array([max(s[m] + one * (m != y) for m in range(problem.lanes)) - s[y]])
         elif problem.policy == "weston_watkins":

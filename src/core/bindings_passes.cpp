@@ -119,7 +119,8 @@ void define_passes(nb::module_ &m) {
           },
           "weights"_a, "begin"_a, "end"_a, "scale_step"_a = 0.0, "rounding"_a = std::pair(0.0, 0.0),
           "Sums of the loss, for the scales 1 + scale_step * (0, 1, 2, 4) of W by part, and of the dual's linear and "
-          "diagonal terms, by part. Margins are taken to be smaller by rounding[0] + rounding[1] ||x||.")
+          "diagonal terms, by part. Margins are taken to be smaller by rounding[0] + rounding[1] ||x|| for every "
+          "term of their sums.")
       .def(
           "propose",
           [](const PyBlock &self, mm::Weights &weights, Index begin, double curvature,

@@ -261,7 +261,7 @@ void evaluate(const Examples &x, const WeightsView &weights, Index begin, Index 
       rows.scores(*x.rows, x.row[e], next_row, W, weights.stride, buffer.s);
       pad(buffer.s, x.lanes, lanes);
       Example one = example(x, e, 1, {nullptr, x.lanes, lanes, x.label[e]});
-      one.doubt = rounding.of(x.norm[e]);
+      one.doubt = rounding.of(*x.rows, x.row[e], x.norm[e]);
       add_losses<Policy>(buffer.s, one, scales, x.lanes, loss);
       const double *a = x.alpha ? x.alpha + e * x.alpha_stride : buffer.a;
       if (!x.alpha) {

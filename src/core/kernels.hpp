@@ -58,10 +58,13 @@ struct Scales {
   explicit Scales(double step) : at{1, 1 + step, 1 + 2 * step, 1 + 4 * step} {}
 };
 
-// By how much a margin that was computed may be too large: constant and length * ||x||.
+// By how much a margin that was computed may be too large, for every term of its sum: constant + length * ||x||.
 struct Rounding {
   double constant = 0, length = 0;
-  double of(double squared_norm) const { return constant + length * std::sqrt(squared_norm); }
+  double of(const Rows &rows, Index i, double squared_norm) const {
+    constexpr double others = 4; // the intercept, the difference of scores
+    return (others + static_cast<double>(rows.n_terms(i))) * (constant + length * std::sqrt(squared_norm));
+  }
 };
 
 struct PassArgs {

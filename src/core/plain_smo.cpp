@@ -172,7 +172,7 @@ template <class T> void PlainSmo<T>::move(Index t, double change) {
   const std::size_t i = static_cast<std::size_t>(play_[static_cast<std::size_t>(t)]);
   const bool was_scored = a_[i] == scored_[i];
   a_[i] = moved(bounds_, a_, i, change);
-  n_changed_ += was_scored && a_[i] != scored_[i];
+  n_changed_ += (a_[i] == scored_[i] ? 0 : 1) - (was_scored ? 0 : 1); // rounding can lead back and forth
   note_state(t);
   ++visited_;
 }

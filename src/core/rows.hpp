@@ -33,6 +33,14 @@ struct Rows {
   const double *held = nullptr;  // by how much of each
   Index n_along = 0;
   Index along_stride = 0;
+
+  // Of a row's sums: its non-zeros, or all features.
+  Index n_terms(Index i) const {
+    const auto between = [i](const auto *begin) { return static_cast<Index>(begin[i + 1] - begin[i]); };
+    if (layout == Layout::csr32) return between(static_cast<const std::int32_t *>(indptr));
+    if (layout == Layout::csr64) return between(static_cast<const std::int64_t *>(indptr));
+    return n_features;
+  }
 };
 
 } // namespace mm

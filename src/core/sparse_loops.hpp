@@ -335,7 +335,7 @@ void evaluate_sparse(const Examples &x, SparseWeights &W, Index begin, Index end
       pad(buffer.wide, n, padded(n, 4));
       for (Index c = lanes.count; c < n + 4; ++c) buffer.a[c] = 0;
       Example one = example(x, e, 1, {nullptr, n, (n + 3) / 4 * 4, lanes.label});
-      one.doubt = rounding.of(x.norm[e]);
+      one.doubt = rounding.of(*x.rows, x.row[e], x.norm[e]);
       add_losses<Policy>(buffer.wide, one, scales, x.lanes, loss);
       Policy::dual(buffer.a, one, dual);
     }

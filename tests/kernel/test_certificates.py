@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from multimargin import KernelSVM, _core
 from multimargin.kernel import certificate as certificate_module
 from multimargin.kernel import machine as machine_module
+from multimargin.kernel import pairs as pairs_module
 from multimargin.kernel.certificate import Certifier, ExactScores, at_once, at_risk, doubts, errors
 from multimargin.kernel.functions import Kernel
 from multimargin.kernel.store import kernel_store
@@ -637,3 +638,20 @@ def test_without_the_time_to_certify_objectives_are_of_the_duals_as_they_are(mon
     else:
         losses = np.maximum(0, 1 - np.where(np.arange(3) == y[:, None], scores, -scores)).sum()
     assert model.primal_objective_ == pytest.approx((duals * scores).sum() / 2 + 100 * losses, rel=1e-4)
+
+
+@pytest.mark.parametrize("formulation", ["crammer_singer", "one_vs_one"])
+def test_what_is_not_known_is_added_to_the_gap(monkeypatch, formulation):
+    X, y = clusters(60, 3, seed=5)
+    unknown = 1e-3
+
+    def some(off, cap, felt, machine, primal):
+        return np.full(len(primal), unknown)
+
+    monkeypatch.setattr(certificate_module, "doubts", some)
+    monkeypatch.setattr(pairs_module, "doubts", some)
+    model = KernelSVM(formulation, tol=1e-2, random_state=0).fit(X, y)
+    gap = 1 - model.dual_objective_ / model.primal_objective_
+    assert model.converged_ and model.worst_gap_ <= model.tol
+    assert model.dual_gap_ == pytest.approx(gap + unknown, abs=1e-12)
+    assert model.worst_gap_ >= model.dual_gap_ - 1e-12

@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from multimargin import KernelSVM, _core
 from tests.kernel.problems import clusters, feasible, problem_of, run, store_of
@@ -118,3 +119,11 @@ def test_block_and_decomposition_solve_the_same_problem(formulation, fit_interce
     assert block.converged_ and papers.converged_
     assert papers.primal_objective_ == pytest.approx(block.primal_objective_, rel=3e-6)
     assert set(papers.history_["solver"]) == {"decomposition"}
+
+
+def test_duals_that_rounding_moves_back_and_forth_use_up_epochs():
+    X = np.array([[9999.26753453], [9998.9519928], [10000.87465709], [9999.30239434], [9999.54291019]])
+    model = KernelSVM("one_vs_one", "linear", 100.0, solver="decomposition", max_iter=100, time_limit=60)
+    with pytest.warns(ConvergenceWarning, match="max_iter=100"):
+        model.fit(X, [0, 1, 0, 1, 1])
+    assert model.n_iter_ == 100

@@ -86,10 +86,12 @@ def test_sums_are_in_double_precision():
 
 
 @pytest.mark.parametrize("x_storage", STORAGES)
-def test_features_far_from_zero(x_storage):
+@pytest.mark.parametrize("y_storage", STORAGES)
+def test_features_far_from_zero(x_storage, y_storage):
     (vectors, coef, intercept), X = model(), rows(31)
     kernel, peer = PEERS["rbf"]
-    values = decisions(kernel, STORAGES[x_storage](X + 1e7), vectors + 1e7, coef, intercept, 1)
+    far, far_vectors = STORAGES[x_storage](X + 1e7), STORAGES[y_storage](vectors + 1e7)
+    values = decisions(kernel, far, far_vectors, coef, intercept, 1)
     np.testing.assert_allclose(values, peer(X, vectors) @ coef.toarray() + intercept, atol=1e-6)
 
 

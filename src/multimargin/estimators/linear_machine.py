@@ -18,7 +18,7 @@ from multimargin.linear.many_classes import as_csr, intercept_apart, is_sparse, 
 from multimargin.linear.scoring import finite, padded_weights, scores
 from multimargin.linear.solvers import SOLVERS
 from multimargin.linear.sparse_scoring import sparse_scores, sparse_top
-from multimargin.linear.training import Request, Trained, choose_solver, train
+from multimargin.linear.training import Request, Trained, check_size_of_newton, choose_solver, train
 from multimargin.problems.range import check_range
 
 
@@ -102,6 +102,8 @@ class LinearMachine(Margins):
             # Not by BLAS: its threads would be awake for a while, and in the way of ours.
             curvature = float(np.einsum("i,i", cap, norm)) / max(len(norm), 1)
             solver = choose_solver(rows, curvature, self._n_lanes(), self.formulation, self.stopping, self.tol)
+        if solver == "newton":
+            check_size_of_newton(rows.n_weights, self._n_lanes(), self.formulation)
         return Request(
             X=X,
             rows=rows,

@@ -179,7 +179,7 @@ class Margins:
         self.primal_objective_ = trained.primal
         self.dual_objective_ = trained.dual
         gap = max(trained.primal - trained.dual, 0.0) / max(abs(trained.primal), SMALLEST_OBJECTIVE)
-        self.dual_gap_ = max(gap, trained.doubt)
+        self.dual_gap_ = gap + trained.doubt
         self.worst_gap_ = trained.worst_gap
         self.n_iter_ = outcome.n_iter
         self.converged_ = outcome.converged

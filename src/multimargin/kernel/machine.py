@@ -254,7 +254,7 @@ class KernelMachine:
     @property
     def _left(self) -> float:
         """What is to become as small as ``tol``."""
-        return self.violation if self.stopping == "violation" else self.worst_gap
+        return self.violation if self.stopping == "violation" else self.worst_gap + self.doubt
 
     def _meets(self, target: float) -> bool:
         return self._left <= target and not (self.indefinite and self.stopping == "gap")

@@ -207,7 +207,7 @@ class PairsMachine:
     ) -> PairRecord:
         p, gap = trained.pair, max(told.worst_gap, 0.0)
         self.primal[p], self.dual[p], self.gap[p], self.bias[p] = told.primal, told.dual, gap, told.bias
-        left = told.violation if self.stopping == "violation" else gap
+        left = told.violation if self.stopping == "violation" else gap + self.doubt[p]
         self.met[p] = left <= self.tol and self.doubt[p] <= ALLOWED * self.tol
         self.out_of_epochs |= not trained.converged and trained.visited >= max_epochs * self.size[p]
         return PairRecord(told.violation, trained.visited, "block", told.primal, told.dual, gap, *counts, p)

@@ -19,6 +19,7 @@ from multimargin.linear.blas import blas_threads
 
 SLAB_BYTES = 1 << 25
 _LITTLE_WORK = 1e7  # multiply-adds
+_FULL = 0.5  # share of non-zeros above which rows are none that have to be sparse
 _SPARSE_COEF = 0.06  # share of non-zeros below which coefficients are faster as sparse ones
 
 
@@ -52,7 +53,8 @@ def decisions(
     """
     n_rows, (n_vectors, n_machines) = X.shape[0], coef.shape
     out = np.empty((n_rows, n_machines if width is None else width))
-    values_of = _Expansion(kernel, in_float64(kernel, vectors), coef, intercept)
+    vectors = in_float64(kernel, vectors)
+    values_of = _Expansion(kernel, vectors, coef, intercept)
     # Rows are made dense where they meet dense support vectors.
     sparse = sp.issparse(X) and sp.issparse(vectors)
     n_features = 0 if kernel.name == "precomputed" or sparse else X.shape[1]
@@ -76,8 +78,13 @@ def decisions(
 
 
 def in_float64(kernel: Kernel, rows: Any) -> Any:
-    """Rows as the certificate saw them: in float32, kernel values of rows far from zero may be rounding alone."""
-    return rows if kernel.name in ("precomputed", "callable") else rows.astype(np.float64, copy=False)
+    """Rows whose kernel values are not rounding alone if they are far from zero: in float64 and, with few zeros, dense,
+    so that they can be shifted."""
+    if kernel.name in ("precomputed", "callable"):
+        return rows
+    if sp.issparse(rows) and rows.nnz > _FULL * rows.shape[0] * rows.shape[1]:
+        rows = rows.toarray()
+    return rows.astype(np.float64, copy=False)
 
 
 class _Expansion:

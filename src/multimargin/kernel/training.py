@@ -28,6 +28,7 @@ from multimargin.linear.interrupts import interruptible
 from multimargin.linear.loop import HISTORY, Limits, Observer, Outcome, positions_left, solve
 from multimargin.linear.state import State, index, number, part, prefixed, stacked, unstacked
 from multimargin.problems.formulations import PAIRWISE, n_lanes
+from multimargin.problems.range import SMALLEST_OBJECTIVE
 
 KERNEL_HISTORY = np.dtype([*HISTORY.descr, ("hits", np.int64), ("misses", np.int64), ("kernel_evaluations", np.int64)])
 
@@ -144,7 +145,7 @@ class _Training:
                         self.outcome.converged, self.outcome.stopped_by = True, "converged"
                         again = [task for task, result in self.results.items() if not result.converged]
                         self._train(again, False, self._dual_coef()[self.rows])
-                if self._doubt > 0:
+                if self._doubtful:
                     self.outcome.remark = (
                         "scores of so large duals, or of rows so near each other, are not known any better"
                     )
@@ -263,11 +264,9 @@ class _Training:
         )
 
     @property
-    def _doubt(self) -> float:
-        """Nor is float64 trusted: with large duals, rounding in the scores can be more than a gap that seems closed.
-        How far objectives may be off, relative, if that is too much."""
-        worst = max((float(result.doubt.max()) for result in self.results.values()), default=0.0)
-        return 0.0 if worst <= ALLOWED * self.request.tol else worst
+    def _doubtful(self) -> bool:
+        """Nor is float64 trusted: with large duals, rounding in the scores can be more than a gap that seems closed."""
+        return not all(np.all(result.doubt <= ALLOWED * self.request.tol) for result in self.results.values())
 
     def _indefinite(self) -> str:
         """What there is to say about a kernel without an optimum to be certified, as far as the sample shows."""
@@ -339,15 +338,15 @@ class _Training:
     def _trained(self) -> KernelTrained:
         duals = self._dual_coef()
         intercept = np.asarray(duals.sum(axis=0)).ravel() * self.request.bias
-        doubt = self._doubt
-        primal, dual, worst = 0.0, 0.0, doubt
+        primal, dual, worst, unknown = 0.0, 0.0, 0.0, 0.0
         for position, task in enumerate(self.tasks):
             if position in self.results:
                 result = self.results[position]
                 intercept[task.columns] += result.bias
                 primal += float(result.primal.sum())
                 dual += float(result.dual.sum())
-                worst = max(worst, float(result.gap.max()))
+                worst = max(worst, float((result.gap + result.doubt).max()))
+                unknown += float(result.doubt @ np.abs(result.primal))
             else:  # stopped before its turn: duals of zero
                 problem = task.problem
                 at_zero = problem.objective_scale * problem.cap_scale * problem.loss_of_zero_row
@@ -355,4 +354,5 @@ class _Training:
                 worst = 1.0
         hits, misses, evaluations = (int(count) for count in self.counts)
         counts = {"hits": hits, "misses": misses, "kernel_evaluations": evaluations}
+        doubt = unknown / max(abs(primal), SMALLEST_OBJECTIVE)
         return KernelTrained(duals, intercept, primal, dual, worst, self.outcome, counts, doubt)

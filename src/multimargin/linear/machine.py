@@ -29,6 +29,7 @@ _COUNTED = ("epochs", "n_passes")
 _CERTIFIED = ("primal", "dual", "worst_gap")
 _DUALS = ("row", "lane", "value")
 _EPSILON = float(np.finfo(np.float64).eps) / 2
+_OF_SUMS = 16.0  # roundings of n terms, against the root of n; seen: 4, with equal rows in the order of their classes
 _ROUNDING = 1e-7  # by which a dual value may exceed the primal value, relative
 
 
@@ -280,18 +281,21 @@ class Machine:
         return fresh
 
     def _rounding_of_margins(self, w_norms: np.ndarray, scale_step: float) -> tuple[float, float]:
-        """By how much margins may be smaller than they were computed, whatever ||x|| is, and times ||x||.
+        """By how much margins may be smaller than they were computed, for every term of their sums, and times ||x||.
 
-        A margin that is 1 in float64 may be 1 - 1e-15, of which a C_i of 1e16 makes a loss of 10. Roundings of n
-        terms are taken to add up like sqrt(n) of them.
+        A margin that is 1 in float64 may be 1 - 1e-15, of which a C_i of 1e16 makes a loss of 10.
         """
-        of_one, largest = _EPSILON * (4 + sqrt(self.n_weights)), float(w_norms.max())
+        largest = float(w_norms.max())
         length = sqrt(largest) if isfinite(largest) else 0.0  # else there is no certificate
-        return of_one, 2 * of_one * (1 + float(SCALES[-1]) * scale_step) * length
+        return _EPSILON, 2 * _EPSILON * (1 + float(SCALES[-1]) * scale_step) * length
 
     def _rounding_of_duals(self, v_norms: np.ndarray, dual: np.ndarray) -> np.ndarray:
-        """By how much the dual may be smaller than it was computed, by part: its terms, and V = sum alpha x."""
-        of_terms = _EPSILON * (4 + sqrt(self.examples.n)) * np.abs(dual)
+        """By how much the dual may be smaller than it was computed, by part: its terms, and V = sum alpha x.
+
+        A bound would be n times a unit of rounding: 1 % of the objective for 1e6 rows with a feature of 1e6.
+        Sums grow and fall on their way, so it is taken to be some times the root of n.
+        """
+        of_terms = _EPSILON * _OF_SUMS * (1 + sqrt(self.examples.n)) * np.abs(dual)
         with np.errstate(over="ignore"):
             of_V = 2 * sqrt(self.examples.norm_range[1]) * of_terms
             return of_terms + of_V * (np.sqrt(v_norms) + 0.5 * of_V)

@@ -30,6 +30,7 @@ from multimargin.reductions.pairwise import pairs
 _DUAL_BYTES = 1 << 29
 # Newton's systems of this size, and this many multiply-adds to set them up, are cheaper than many passes.
 _NEWTON_SIZE = 150
+_MOST_OF_NEWTON = 5000  # equations: a step takes a second or two
 _NEWTON_SIZE_OF_MANY = 40  # of one of many small machines, each of which has to be set up
 _NEWTON_WORK = 1e8
 # Passes are few where the mean of C_i ||x_i||^2 is at most this, as with scaled features and C = 1, and few digits are
@@ -109,14 +110,27 @@ def choose_solver(
     """What solver="auto" means; the curvature is C_i ||x_i||^2."""
     if stopping == "violation":
         return "sdm"
-    joint = lanes if formulation_name not in (*PAIRWISE, "one_vs_rest") else 1
-    size = joint * rows.n_weights
+    size = rows.n_weights * _lanes_of_system(lanes, formulation_name)
     systems = {"one_vs_rest": lanes, "one_vs_one": sqrt(2 * lanes), "dag": sqrt(2 * lanes)}.get(formulation_name, 1)
     largest = _NEWTON_SIZE_OF_MANY if formulation_name in PAIRWISE and lanes > 1 else _NEWTON_SIZE
     easy = mean_curvature <= _EASY_CURVATURE and tol >= _EASY_TOL
     if not easy and size <= largest and systems * rows.n_rows * size * size <= _NEWTON_WORK:
         return "newton"
     return streamed_solver(rows.n_weights, 1 if formulation_name in PAIRWISE else lanes)
+
+
+def check_size_of_newton(n_weights: int, lanes: int, formulation_name: str) -> None:
+    """Refuse systems whose single steps take many seconds, in which neither limits nor Ctrl-C are heard."""
+    size = n_weights * _lanes_of_system(lanes, formulation_name)
+    if size > _MOST_OF_NEWTON:
+        raise ValueError(
+            f"solver='newton' solves systems of {size} equations here, one a weight: {_MOST_OF_NEWTON} are the most; "
+            "use solver='accelerated_sdm'"
+        )
+
+
+def _lanes_of_system(lanes: int, formulation_name: str) -> int:
+    return lanes if formulation_name not in (*PAIRWISE, "one_vs_rest") else 1
 
 
 def streamed_solver(n_weights: int, lanes: int) -> str:
