@@ -93,7 +93,7 @@ class Trained:
     worst_gap: float
     outcome: Outcome
 
-    doubt = 0.0  # sums in float64, of weights that are given, lose nothing
+    doubt = 0.0  # what is not known is in the objectives
 
 
 class Interrupted(KeyboardInterrupt):
