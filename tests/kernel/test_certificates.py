@@ -612,7 +612,7 @@ def test_distances_that_float64_cannot_tell_are_not_vouched_for(formulation, lim
     y = np.arange(33) % 3
     with pytest.warns(ConvergenceWarning, match="not known any better"):
         model = KernelSVM(formulation, gamma=1.0, C=10.0, **limits).fit(X, y)
-    assert not model.converged_ and model.dual_gap_ == model.worst_gap_ == 1.0
+    assert not model.converged_ and model.dual_gap_ >= 1.0 and model.worst_gap_ >= 1.0
     assert KernelSVM(formulation, gamma=1.0, C=10.0).fit(X[:30], y[:30]).converged_
 
 

@@ -88,7 +88,7 @@ def test_what_is_said_of_large_duals(doubt, why, told):
 
     one._train = train
     made = one.run()
-    assert bool(made.outcome.remark) is told and one._doubt == (doubt if told else 0.0)
+    assert bool(made.outcome.remark) is one._doubtful is told
 
 
 def test_what_is_said_of_kernels_that_are_none():
@@ -112,9 +112,9 @@ def test_a_model_of_what_there_is():
     assert (made.primal, made.dual, made.worst_gap) == (2.0, 1.0, 0.5)
     assert made.counts == {"hits": 0, "misses": 0, "kernel_evaluations": 0}
     one.results[0] = result(doubt=np.array([0.75]))
-    assert one._trained().worst_gap == one._trained().doubt == 0.75
+    assert (one._trained().worst_gap, one._trained().doubt) == (1.25, 0.75)
     one.results[0] = result(doubt=np.array([2.5e-4]))
-    assert one._trained().worst_gap == 0.5 and one._trained().doubt == 0.0
+    assert (one._trained().worst_gap, one._trained().doubt) == (0.50025, 2.5e-4)
 
 
 @pytest.mark.parametrize(
