@@ -79,7 +79,8 @@ def _dense(kernel: Kernel, X: np.ndarray, rows: np.ndarray, dtype: type) -> np.n
     rounding of norms and products where features are far from zero."""
     taken = X[rows]
     if kernel.name == "rbf" and len(taken):
-        taken = taken - mean_row(taken).astype(taken.dtype)
+        wider = np.result_type(taken, dtype)  # rows in float32 may have differences that are no numbers there
+        taken = taken.astype(wider, copy=False) - mean_row(taken).astype(wider)
     return np.ascontiguousarray(taken, dtype=dtype)
 
 
