@@ -1173,7 +1173,7 @@ def test_a_gap_that_proves_nothing_is_told(formulation):
 @pytest.mark.parametrize("solver", ["block", "decomposition"])
 @every_formulation
 def test_float32_rows_whose_differences_float32_has_no_numbers_for(formulation, solver):
-    X = np.array([[3e38, 0], [-3e38, 1e38], [1e38, -3e38], [2e38, 2e38], [-1e38, -1e38], [0, 3e38]], dtype=np.float32)
+    X = np.array([[3e38, 0], [-3e38, 1e38], [3e38, -3e38], [2e38, 2e38], [3e38, -1e38], [2e38, 3e38]], dtype=np.float32)
     y = np.array([0, 1, 2, 0, 1, 2])
     model = KernelSVM(formulation, gamma=1e-76, C=10.0, solver=solver).fit(X, y)
     assert model.converged_
