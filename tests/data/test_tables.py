@@ -15,6 +15,7 @@ from multimargin.data.tables import (
     Columns,
     TableError,
     Wanted,
+    exact_numbers,
     nearly_numeric,
     read_table,
     read_training_table,
@@ -152,6 +153,11 @@ def test_numbers_are_what_they_are(tmp_path_factory, values):
     frame, _, columns = read_training_table(path, "y", Wanted())
     assert columns.numeric == ("x",)
     assert frame["x"].tolist() == values
+
+
+def test_pandas_is_asked_for_the_nearest_numbers_where_that_is_an_option():
+    assert exact_numbers("2.0.3") == exact_numbers("3.0.3") == {"float_precision": "round_trip"}
+    assert exact_numbers("3.1.1") == exact_numbers("4.0.0.dev0+12") == {}  # asking is deprecated there
 
 
 def test_a_number_too_many_on_a_line_is_an_error(tmp_path):

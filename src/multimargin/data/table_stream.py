@@ -14,6 +14,7 @@ from multimargin.data.tables import (
     import_pandas,
     is_numeric,
     numbers_in,
+    read_text,
     suffix_of,
     table_errors,
     text_in,
@@ -124,8 +125,8 @@ def _frames(path, label: str, n_rows: int) -> Iterator[Any]:
 
 
 def _text(pandas: Any, path, kind: str, label: str, n_rows: int) -> tuple[Any, Any]:
-    options: dict[str, Any] = dict(dtype={label: str}, keep_default_na=False, na_values=[""], index_col=False)
-    frames = pandas.read_csv(path, sep="\t" if kind == "tsv" else ",", chunksize=n_rows, **options)
+    options: dict[str, Any] = dict(dtype={label: str}, keep_default_na=False, na_values=[""], chunksize=n_rows)
+    frames = read_text(pandas, path, kind, **options)
     return frames, frames.close
 
 

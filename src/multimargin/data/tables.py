@@ -248,6 +248,18 @@ def table_errors(pandas: Any, path) -> Iterator[None]:
         raise TableError(f"{path}: cannot be read as a table: {said}") from None
 
 
+def read_text(pandas: Any, source: Any, kind: str, **options: Any) -> Any:
+    """What pandas reads of .csv or .tsv text; numbers are the nearest ones."""
+    precision = exact_numbers(pandas.__version__)
+    return pandas.read_csv(source, sep="\t" if kind == "tsv" else ",", index_col=False, **precision, **options)
+
+
+def exact_numbers(version: str) -> dict[str, str]:
+    """Before 3.1 pandas reads numbers that are off in the last digits, unless it is asked not to."""
+    major, minor = map(int, version.split(".")[:2])
+    return {"float_precision": "round_trip"} if (major, minor) < (3, 1) else {}
+
+
 def _read(pandas: Any, file: _File, **options: Any) -> Any:
     """The file as pandas sees it; its errors with the name of the file."""
     path = file.path
@@ -256,8 +268,7 @@ def _read(pandas: Any, file: _File, **options: Any) -> Any:
             frame = pandas.read_parquet(file.open())
             frame.columns = [str(name) for name in frame.columns]
             return frame
-        separator = "\t" if file.kind == "tsv" else ","
-        frame = pandas.read_csv(file.open(), sep=separator, low_memory=False, index_col=False, **options)
+        frame = read_text(pandas, file.open(), file.kind, low_memory=False, **options)
     if len(frame.columns) == 1 and any(mark in frame.columns[0] for mark in ";\t"):
         raise TableError(f"{path}: columns must be separated by commas (csv) or tabs (tsv)")
     return frame
