@@ -5,10 +5,12 @@ import functools
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from multimargin import LinearSVM
-from multimargin.linear.newton import _solve
+from multimargin.linear import newton
+from multimargin.linear.newton import Newton, _cholesky, _solve, _weighted_gram
 from tests.oracles import objectives_of, optimum, problems_of
 
 DATA = {"iris": load_iris, "wine": load_wine, "breast_cancer": load_breast_cancer}
@@ -21,6 +23,21 @@ every_loss = pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def load(name, scaled=False):
     X, y = DATA[name](return_X_y=True)
     return (StandardScaler().fit_transform(X) if scaled else X), y
+
+
+def finished(pieces):
+    """What comes after the last piece, and how many there were before it."""
+    count = 0
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as end:
+            return end.value, count
+        count += 1
+
+
+def solved(H, b):
+    return finished(_solve(H, b))[0]
 
 
 def whole(X):
@@ -104,18 +121,66 @@ def test_the_newton_system_is_solved_exactly_or_damped():
     rng = np.random.default_rng(0)
     root = rng.normal(size=(6, 6))
     H, b = root @ root.T + np.eye(6), rng.normal(size=6)
-    np.testing.assert_allclose(_solve(H, b), np.linalg.solve(H, b), rtol=1e-9)
+    np.testing.assert_allclose(solved(H, b), np.linalg.solve(H, b), rtol=1e-9)
     # Singular: Cholesky refuses it. Damped a little it is solved where it can be.
     flat, b_flat = np.diag([1.0, 4.0, 0.0]), np.array([3.0, 2.0, 0.0])
-    np.testing.assert_allclose(_solve(flat, b_flat), [3.0, 0.5, 0.0], rtol=1e-9)
+    np.testing.assert_allclose(solved(flat, b_flat), [3.0, 0.5, 0.0], rtol=1e-9)
     # Whatever its scale, and the same bits at all of them.
     for scale in (2.0**-900, 2.0**900):
-        np.testing.assert_array_equal(_solve(scale * H, b), _solve(H, b) / scale)
-        np.testing.assert_array_equal(_solve(scale * flat, b_flat), _solve(flat, b_flat) / scale)
+        np.testing.assert_array_equal(solved(scale * H, b), solved(H, b) / scale)
+        np.testing.assert_array_equal(solved(scale * flat, b_flat), solved(flat, b_flat) / scale)
     # A diagonal whose sum is no number, one below zero, and entries far off it end, too, with numbers.
     large = np.diag([1.5e308, 1.5e308])
-    np.testing.assert_allclose(_solve(large, np.full(2, 1.5e308)), 1.0)
+    np.testing.assert_allclose(solved(large, np.full(2, 1.5e308)), 1.0)
     for odd in (-np.eye(3), np.full((3, 3), 1.5e308) - large[0, 0] * np.eye(3), np.zeros((3, 3))):
-        assert np.isfinite(_solve(odd, np.ones(3))).all()
+        assert np.isfinite(solved(odd, np.ones(3))).all()
     for broken in (np.nan, np.inf, -np.inf):
-        np.testing.assert_array_equal(_solve(np.diag([1.0, broken]), np.ones(2)), np.zeros(2))
+        np.testing.assert_array_equal(solved(np.diag([1.0, broken]), np.ones(2)), np.zeros(2))
+
+
+def test_large_systems_are_set_up_and_factored_in_pieces(monkeypatch):
+    rng = np.random.default_rng(0)
+    n_weights = 2 * newton._PANEL + 7  # the last panel is not whole
+    X, weight = rng.normal(size=(3 * n_weights, n_weights)), rng.random(3 * n_weights)
+    weight[::5] = 0.0
+    monkeypatch.setattr(newton, "_ROWS_OF_PRODUCT", 200)
+    monkeypatch.setattr(newton, "_PIECE", 200 * n_weights * 100)  # rows, and columns, at a time
+    gram, pieces = finished(_weighted_gram(X, weight))
+    np.testing.assert_allclose(gram, X.T @ (weight[:, None] * X), rtol=1e-10, atol=1e-10)
+    used = np.count_nonzero(weight)
+    assert pieces == -(-used // 200) * -(-n_weights // 100) - 1
+    np.testing.assert_allclose(gram, gram.T, rtol=1e-10, atol=1e-10)
+    H, b = gram + np.eye(n_weights), rng.normal(size=n_weights)
+    root, pieces = finished(_cholesky(H.copy()))
+    assert pieces == 2
+    np.testing.assert_allclose(np.tril(root), np.linalg.cholesky(H), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(solved(H, b), np.linalg.solve(H, b), rtol=1e-8, atol=1e-10)
+    assert finished(_weighted_gram(X[:150, :50], weight[:150]))[1] == 0  # small ones are one piece
+    # Not positive definite, and only the last panel shows it: damped, from the matrix as it was.
+    H[-1, -1] = 0.0
+    with pytest.raises(np.linalg.LinAlgError):
+        finished(_cholesky(H.copy()))
+    assert np.isfinite(solved(H, b)).all()
+
+
+@every_formulation
+def test_limits_are_minded_within_a_step(formulation, monkeypatch):
+    monkeypatch.setattr(newton, "_PANEL", 4)  # a step has many pieces
+    X, y = load("wine")
+    slices = []
+    advance = Newton.advance
+
+    def counted(self, machine, max_epochs):
+        records = advance(self, machine, max_epochs)
+        slices.append(len(records))
+        return records
+
+    monkeypatch.setattr(Newton, "advance", counted)
+    model = LinearSVM(formulation, solver="newton", tol=1e-6).fit(X, y)
+    assert model.converged_ and sum(slices) == len(model.history_)
+    assert slices.count(0) > 2 * sum(slices)
+    slices.clear()
+    with pytest.warns(ConvergenceWarning, match="time_limit"):
+        stopped = LinearSVM(formulation, solver="newton", tol=1e-6, time_limit=1e-9).fit(X, y)
+    assert slices == [0]  # the first piece of the first step
+    assert not stopped.converged_ and stopped.dual_gap_ > 1e-6

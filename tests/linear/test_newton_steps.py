@@ -46,6 +46,13 @@ def newton(request):
     return machine, algorithm
 
 
+def newton_step(algorithm, machine, gradient):
+    """Of a system so small that it is one piece."""
+    with pytest.raises(StopIteration) as end:
+        next(algorithm._newton_step(machine, gradient))
+    return end.value.value
+
+
 def test_the_gradient_is_that_of_phi(newton):
     machine, algorithm = newton
     W = algorithm.weights.array[:, :3]
@@ -66,7 +73,7 @@ def test_the_step_solves_the_system_of_the_gradients_differences(newton):
     machine, algorithm = newton
     W = algorithm.weights.array[:, :3]
     _, gradient, _ = algorithm._evaluate(machine)
-    step = algorithm._newton_step(machine, gradient)
+    step = newton_step(algorithm, machine, gradient)
     h = 1e-7
     start = W.copy()
     W[:] = start + h * step
@@ -81,12 +88,13 @@ def test_the_step_solves_the_system_of_the_gradients_differences(newton):
 def test_a_search_lowers_phi_or_says_that_it_cannot(newton):
     machine, algorithm = newton
     before, gradient, _ = algorithm._evaluate(machine)
-    assert algorithm._search(machine, before, gradient) is False
+    step = newton_step(algorithm, machine, gradient)
+    assert algorithm._search(machine, before, gradient, step) is False
     lower = algorithm._evaluate(machine)[0]
     assert lower < before
     W = algorithm.weights.array.copy()
-    algorithm._newton_step = lambda machine, gradient: gradient  # upwards
-    assert algorithm._search(machine, lower, algorithm._evaluate(machine)[1]) is True
+    upwards = algorithm._evaluate(machine)[1]
+    assert algorithm._search(machine, lower, upwards, upwards) is True
     np.testing.assert_array_equal(algorithm.weights.array, W)
 
 
@@ -104,7 +112,7 @@ def test_stages_of_newton_end_and_stall(newton):
 
 def test_a_tau_that_is_too_small_rises_again(newton):
     machine, algorithm = newton
-    algorithm._search = lambda machine, phi, gradient: True  # phi cannot be lowered
+    algorithm._search = lambda *_: True  # phi cannot be lowered
     algorithm.gap_at_stall, algorithm.tol = np.inf, 0.0
     start, W = algorithm.stage_start.copy(), algorithm.weights.array
     for stalled in range(1, 6):
@@ -115,7 +123,7 @@ def test_a_tau_that_is_too_small_rises_again(newton):
         assert algorithm.tau == algorithm.smallest_tau == before * 30.0
         np.testing.assert_array_equal(W, start)
         assert algorithm.done is (stalled == 5) and not algorithm.converged
-    algorithm.done, algorithm._search = False, lambda machine, phi, gradient: False
+    algorithm.done, algorithm._search = False, lambda *_: False
     for steps in range(15):  # so many are tried
         assert algorithm.steps == steps and algorithm.stalled_stages == 5
         W[:, :3] = 5.0

@@ -17,6 +17,8 @@ iterate has a certificate.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
@@ -36,6 +38,11 @@ _INNER_STEPS = 15
 _ARMIJO = 1e-4
 _STALLED_STAGES = 5
 _TAU_RANGE = (1e-290, 1e290)  # in which it, its inverse and what it rises to are numbers
+# A step of a large system takes seconds. It is done in pieces of so many multiply-adds of BLAS, about 50 ms, between
+# which limits are minded and Ctrl-C is heard; products of few rows, and narrow panels, would be bound by memory.
+_PIECE = 1e9
+_ROWS_OF_PRODUCT = 1024
+_PANEL = 192
 
 
 class Newton:
@@ -79,6 +86,8 @@ class Newton:
         self.primal = 0.0
         self.stalled_stages = 0
         self.gap_at_stall = np.inf
+        # The step that is under way. No checkpoint has it: W is where it began, and so it can begin anew.
+        self.under_way: Generator[None, None, list[PassRecord]] | None = None
 
     def check_kept(self) -> None:
         """Refuse attributes, restored from a checkpoint, that no stage can have had."""
@@ -93,6 +102,16 @@ class Newton:
             machine.certify()
             self.done = self.converged = True
             return []
+        step, self.under_way = self.under_way or self._step(machine), None
+        try:
+            next(step)
+        except StopIteration as end:
+            return end.value
+        self.under_way = step
+        return []
+
+    def _step(self, machine: Machine) -> Generator[None, None, list[PassRecord]]:
+        """A step of Newton's method, in pieces; before the last one nothing has changed but the proposal."""
         lanes = machine.problem.lanes
         W = self.weights.array[:, :lanes]
         phi, gradient, gap = self._evaluate(machine)
@@ -106,7 +125,8 @@ class Newton:
             if self.done:
                 return [record]
 
-        exact = self._search(machine, phi, gradient)
+        step = yield from self._newton_step(machine, gradient)
+        exact = self._search(machine, phi, gradient, step)
         self.steps += 1
         # Solved well enough: what W - V adds to the gap is small against the gap itself.
         _, gradient, gap = self._evaluate(machine)
@@ -125,10 +145,9 @@ class Newton:
             self.steps = 0
         return [record]
 
-    def _search(self, machine: Machine, phi: float, gradient: np.ndarray) -> bool:
-        """A Newton step with a line search; True when Phi cannot be lowered any more."""
+    def _search(self, machine: Machine, phi: float, gradient: np.ndarray, step: np.ndarray) -> bool:
+        """The step with a line search; True when Phi cannot be lowered any more."""
         W = self.weights.array[:, : machine.problem.lanes]
-        step = self._newton_step(machine, gradient)
         slope = float(np.vdot(gradient, step))
         start, length = W.copy(), 1.0
         while length > 1e-10 and -slope > 1e-15 * abs(phi):
@@ -151,9 +170,15 @@ class Newton:
         """Phi, its gradient and the relative gap at W; the proposal is left in ``self.proposal``."""
         lanes = machine.problem.lanes
         W = self.weights.array[:, :lanes]
-        loss, dual = self.block.propose(self.weights, 0, self.tau, self.proposal)
+        loss, dual = np.zeros((2, machine.problem.n_parts))
+        V = np.zeros_like(W)
+        for _, begin, end in machine.slices(machine.blocks):
+            here = self.proposal[begin:end]
+            loss_here, dual_here = self.block.propose(self.weights, begin, self.tau, here)
+            loss += loss_here
+            dual += dual_here
+            V += self.X[begin:end].T @ here[:, :lanes]
         proposal = self.proposal[:, :lanes]
-        V = self.X.T @ proposal
         moved = proposal - self.block.alpha[:, :lanes]
         phi = 0.5 * np.vdot(W, W) - np.vdot(W, V) - dual.sum() - 0.5 * self.tau * np.vdot(moved, moved)
         parts = (lambda A: (A * A).sum(axis=0)) if machine.problem.n_parts > 1 else (lambda A: np.vdot(A, A))
@@ -162,7 +187,7 @@ class Newton:
         gap = float(np.max((primal + f) / np.maximum(np.abs(primal), SMALLEST_OBJECTIVE)))
         return float(phi), W - V, gap
 
-    def _newton_step(self, machine: Machine, gradient: np.ndarray) -> np.ndarray:
+    def _newton_step(self, machine: Machine, gradient: np.ndarray) -> Generator[None, None, np.ndarray]:
         lanes, X = machine.problem.lanes, self.X
         n_weights = X.shape[1]
         d = self._free(machine) / (self.tau + self.diagonal)
@@ -170,9 +195,9 @@ class Newton:
         if machine.problem.separable:
             step = np.empty_like(gradient)
             for m in range(lanes):
-                rows = np.flatnonzero(d[:, m])
-                H = identity + X[rows].T @ (d[rows, m, None] * X[rows])
-                step[:, m] = -_solve(H, gradient[:, m])
+                H = yield from _weighted_gram(X, d[:, m])
+                H += identity
+                step[:, m] = yield from _solve(H, -gradient[:, m])
             return step
         active = np.flatnonzero(np.count_nonzero(d, axis=1) >= 2)
         d, Xa = d[active], X[active]
@@ -183,12 +208,10 @@ class Newton:
                 J = -d[:, m] * d[:, other] / total[:, 0]
                 if m == other:
                     J = J + d[:, m]
-                rows = np.flatnonzero(J)
-                block = Xa[rows].T @ (J[rows, None] * Xa[rows])
-                H[m, :, other] = H[other, :, m] = block
+                H[m, :, other] = H[other, :, m] = yield from _weighted_gram(Xa, J)
             H[m, :, m] += identity
-        step = _solve(H.reshape(lanes * n_weights, -1), gradient.T.ravel())
-        return -step.reshape(lanes, n_weights).T
+        step = yield from _solve(H.reshape(lanes * n_weights, -1), -gradient.T.ravel())
+        return step.reshape(lanes, n_weights).T
 
     def _free(self, machine: Machine) -> np.ndarray:
         """Lanes whose proposal is strictly between its bounds."""
@@ -215,7 +238,27 @@ def _dense(examples: Examples) -> np.ndarray:
     return X
 
 
-def _solve(H: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _weighted_gram(X: np.ndarray, weight: np.ndarray) -> Generator[None, None, np.ndarray]:
+    """X' diag(weight) X, piece by piece; of its symmetric halves but one is computed."""
+    used, n_weights = np.flatnonzero(weight), X.shape[1]
+    n_rows = max(_ROWS_OF_PRODUCT, int(_PIECE / n_weights**2))
+    n_columns = max(1, int(_PIECE / (n_rows * n_weights)))
+    gram = np.zeros((n_weights, n_weights))
+    for begin in range(0, len(used), n_rows):
+        here = used[begin : begin + n_rows]
+        rows = X[here]
+        weighted = (weight[here, None] * rows).T
+        for first in range(0, n_weights, n_columns):
+            end = first + n_columns
+            gram[first:end, :end] += weighted[first:end] @ rows[:, :end]
+            if end < n_weights or begin + n_rows < len(used):
+                yield
+    for first in range(0, n_weights, n_columns):
+        gram[:first, first : first + n_columns] = gram[first : first + n_columns, :first].T
+    return gram
+
+
+def _solve(H: np.ndarray, b: np.ndarray) -> Generator[None, None, np.ndarray]:
     """H^-1 b for a positive definite H, damped until Cholesky takes it."""
     largest = float(np.abs(H).max(initial=0.0))
     if not 1e-300 < largest < np.inf:  # there is no step; and Cholesky may take NaN, or refuse it however damped
@@ -227,8 +270,24 @@ def _solve(H: np.ndarray, b: np.ndarray) -> np.ndarray:
     damping = 0.0
     while damping < 100 * len(H):
         try:
-            factor = scipy.linalg.cho_factor(H + damping * np.eye(len(H)) if damping else H, check_finite=False)
-            return scipy.linalg.cho_solve(factor, b, check_finite=False) / scale
+            root = yield from _cholesky(H + damping * np.eye(len(H)) if damping else H.copy())
+            return scipy.linalg.cho_solve((root, True), b, check_finite=False) / scale
         except np.linalg.LinAlgError:
             damping = 10 * damping or 1e-14 * max(float(np.trace(H)) / len(H), 1e-3)
     return np.zeros_like(b)
+
+
+def _cholesky(H: np.ndarray) -> Generator[None, None, np.ndarray]:
+    """The lower factor of H, in its place and panel by panel; above its diagonal is what was there."""
+    for begin in range(0, len(H), _PANEL):
+        end = begin + _PANEL
+        panel = H[begin:, begin:end]
+        panel -= H[begin:, :begin] @ H[begin:end, :begin].T
+        panel[:_PANEL] = scipy.linalg.cholesky(panel[:_PANEL], lower=True, check_finite=False)
+        if end >= len(H):
+            break
+        panel[_PANEL:] = scipy.linalg.solve_triangular(
+            panel[:_PANEL], panel[_PANEL:].T, lower=True, check_finite=False
+        ).T
+        yield
+    return H

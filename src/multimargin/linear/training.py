@@ -30,7 +30,7 @@ from multimargin.reductions.pairwise import pairs
 _DUAL_BYTES = 1 << 29
 # Newton's systems of this size, and this many multiply-adds to set them up, are cheaper than many passes.
 _NEWTON_SIZE = 150
-_MOST_OF_NEWTON = 5000  # equations: a step takes a second or two
+_MOST_OF_NEWTON = 5000  # equations
 _NEWTON_SIZE_OF_MANY = 40  # of one of many small machines, each of which has to be set up
 _NEWTON_WORK = 1e8
 # Passes are few where the mean of C_i ||x_i||^2 is at most this, as with scaled features and C = 1, and few digits are
@@ -120,7 +120,7 @@ def choose_solver(
 
 
 def check_size_of_newton(n_weights: int, lanes: int, formulation_name: str) -> None:
-    """Refuse systems whose single steps take many seconds, in which neither limits nor Ctrl-C are heard."""
+    """Refuse systems of which a step takes many seconds, and most of a gigabyte."""
     size = n_weights * _lanes_of_system(lanes, formulation_name)
     if size > _MOST_OF_NEWTON:
         raise ValueError(
