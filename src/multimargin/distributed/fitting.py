@@ -60,8 +60,8 @@ def fit_shared(
     agree(collective, error, facts)
     assert rows is not None
     try:
-        with model._unchanged_if_refused():
-            outcome = _fitted(model, rows, collective)
+        with model._apart() as apart:
+            outcome = _fitted(apart, rows, collective)
     except BaseException:
         collective.close()  # the others would wait for this rank
         raise

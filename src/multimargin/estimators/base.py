@@ -33,6 +33,10 @@ from multimargin.problems.formulations import JOINT
 _TOP = 5  # classes of a row that are told unless it is said how many
 
 
+def _of_callbacks(name: str) -> bool:
+    return "callback" in name and name.startswith("_")
+
+
 def _has_probabilities(model: Any) -> bool:
     if not model.probability:
         raise AttributeError("predict_proba and predict_log_proba are there with probability=True only")
@@ -63,23 +67,24 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         -------
         self
         """
-        return self._fit(lambda: self._requested(X, y, sample_weight))
+        return self._fit(lambda apart: apart._requested(X, y, sample_weight))
 
-    def _fit(self, requested: Callable[[], tuple[Any, Any, Any, Any]]):
+    def _fit(self, requested: Callable[[Any], tuple[Any, Any, Any, Any]]):
         """Train what is requested; if that is refused or fails, everything is as before."""
         started = time.perf_counter()
-        with deferred_interrupt(), self._unchanged_if_refused():  # what was trained is stored first
+        with deferred_interrupt(), self._apart() as apart:  # what was trained is stored first
             with interruptible():
-                request, *given = requested()
-            trained, interrupted = self._observed_training(request, *given)
-            self._store(trained, request)
-            if self.probability and not interrupted:
-                interrupted = self._calibrate(request, trained, started)
+                request, *given = requested(apart)
+            with observed(self, apart, *given, request) as request.observers:
+                trained, interrupted = apart._trained(request)
+            apart._store(trained, request)
+            if apart.probability and not interrupted:
+                interrupted = apart._calibrate(request, trained, started)
         if interrupted:
             raise KeyboardInterrupt
         if request.checkpoint is not None and trained.outcome.stopped_by in self._over_when:
             request.checkpoint.remove()  # there is nothing left to do
-        why_not = self._why_not_converged(trained.outcome)
+        why_not = apart._why_not_converged(trained.outcome)
         if why_not:
             warnings.warn(why_not, ConvergenceWarning, stacklevel=4)
         return self
@@ -111,12 +116,6 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         """The file of a fit."""
         return Checkpoint(self.checkpoint, self.checkpoint_every, identity)
 
-    def _observed_training(self, request, X, y, sample_weight) -> tuple[Any, bool]:
-        """What came of a request, and whether an interrupt cut it short."""
-        with observed(self, X, y, sample_weight, request) as observers:
-            request.observers = observers
-            return self._trained(request)
-
     def _calibrate(self, request, trained, started: float) -> bool:
         """Fit the probabilities; whether an interrupt left the model without them."""
         left = None if self.time_limit is None else self.time_limit - (time.perf_counter() - started)
@@ -128,17 +127,24 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         return False
 
     @contextmanager
-    def _unchanged_if_refused(self) -> Iterator[None]:
-        """Attributes are as before if what is done fails, whatever had been set by then."""
-        before = {name: value for name, value in vars(self).items() if "callback" not in name}
-        try:
-            yield
-        except BaseException:
-            now = self.__dict__
-            for name in [name for name in now if "callback" not in name]:  # those are for scikit-learn to tidy up
-                now.pop(name)
-            now.update(before)
-            raise
+    def _apart(self) -> Iterator[Any]:
+        """A copy to train, with the parameters of now. In the end this model becomes it, at once, unless that fails.
+
+        Until then this one is as it was for whoever looks: callbacks, other threads, or fit itself, called again.
+        """
+        parameters = set(self._get_param_names())
+        apart = object.__new__(type(self))
+        # What scikit-learn keeps of callbacks is for it to tidy up, here.
+        apart.__dict__ = {name: value for name, value in vars(self).items() if not _of_callbacks(name)}
+        before = set(vars(apart))
+        yield apart
+        learnt = {name: value for name, value in vars(apart).items() if name not in parameters}
+        kept = {
+            name: value
+            for name, value in vars(self).items()
+            if name in parameters or _of_callbacks(name) or not (name in before or name[0] == "_" or name[-1] == "_")
+        }
+        self.__dict__ = kept | learnt
 
     def _validated(self, X, y="no_validation", *, reset, accept_sparse: str | bool = "csr"):
         if isinstance(X, BlockStore):
@@ -217,8 +223,9 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
 
     def predict(self, X):
         """Class labels."""
-        check_is_fitted(self)
-        return self._predicted(self._validated(X, reset=False))
+        model = self._as_it_is()
+        check_is_fitted(model)
+        return model._predicted(model._validated(X, reset=False))
 
     def score(self, X, y, sample_weight=None):
         """Accuracy on X and y."""
@@ -241,12 +248,13 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         scores : ndarray of shape (n_samples, n)
             Their values in :meth:`decision_function` (for two classes: that, and minus that).
         """
-        check_is_fitted(self)
+        model = self._as_it_is()
+        check_is_fitted(model)
         if n is None:
-            n = min(_TOP, len(self.classes_))
-        check_number("n", n, at_least=1, at_most=len(self.classes_), integer=True)
-        numbers, scores = self._best_classes(X, int(n))
-        return self.classes_[numbers], scores
+            n = min(_TOP, len(model.classes_))
+        check_number("n", n, at_least=1, at_most=len(model.classes_), integer=True)
+        numbers, scores = model._best_classes(X, int(n))
+        return model.classes_[numbers], scores
 
     def _best_classes(self, X, n: int) -> tuple[np.ndarray, np.ndarray]:
         return self._top(self._validated(X, reset=False), n)
@@ -260,7 +268,7 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         ndarray of shape (n_samples, n_classes)
             Columns as in ``classes_``. The arg max is what :meth:`predict` says, always.
         """
-        return probabilities(*self._to_calibrate(X))
+        return probabilities(*self._as_it_is()._to_calibrate(X))
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X):
@@ -270,7 +278,7 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        return log_probabilities(*self._to_calibrate(X))
+        return log_probabilities(*self._as_it_is()._to_calibrate(X))
 
     def _to_calibrate(self, X) -> tuple[np.ndarray, np.ndarray]:
         check_is_fitted(self)
@@ -282,8 +290,9 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         return self._graded(self._validated(X, reset=False)), self.calibration_
 
     def _values(self, X, by_class: bool) -> np.ndarray:
-        check_is_fitted(self)
-        return self._of_rows(self._validated(X, reset=False), self._class_values if by_class else None)
+        model = self._as_it_is()
+        check_is_fitted(model)
+        return model._of_rows(model._validated(X, reset=False), model._class_values if by_class else None)
 
     # Duals
 
@@ -300,28 +309,29 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
             Zero at a row's own label. A row whose largest share is near 1 is a suspect; many may tie there, and
             those on which the other class scores highest above the label come first.
         """
-        check_is_fitted(self)
-        formulation, loss, _ = self.__dict__.get("_dual_problem", (self.formulation, self.loss, ()))
+        model = self._as_it_is()
+        check_is_fitted(model)
+        formulation, loss, _ = vars(model).get("_dual_problem", (model.formulation, model.loss, ()))
         if formulation not in JOINT or loss != "hinge":
             raise ValueError(
                 "label_doubt needs formulation='crammer_singer' or 'weston_watkins' and loss='hinge', "
                 f"not {formulation!r} with {loss!r}"
             )
-        if not hasattr(self, "dual_coef_"):
+        if not hasattr(model, "dual_coef_"):
             raise NotFittedError(
                 "label_doubt needs the duals of a model trained by fit on arrays: neither partial_fit nor a fit on a "
                 "store of blocks keeps them"
             )
-        duals = self.dual_coef_.tocoo()
+        duals = model.dual_coef_.tocoo()
         row, lane, value = duals.coords[0], duals.coords[1], duals.data
-        if len(self.classes_) == 2:  # one signed dual: positive rows doubt towards class 0
-            lane, share = np.where(value > 0, 0, 1), np.abs(value) / (2 * self._dual_caps[row])
+        if len(model.classes_) == 2:  # one signed dual: positive rows doubt towards class 0
+            lane, share = np.where(value > 0, 0, 1), np.abs(value) / (2 * model._dual_caps[row])
         else:
             other = value < 0
-            row, lane, share = row[other], lane[other], -value[other] / self._dual_caps[row[other]]
+            row, lane, share = row[other], lane[other], -value[other] / model._dual_caps[row[other]]
         total = np.bincount(row, weights=share, minlength=duals.shape[0])
         share = share / np.maximum(total, 1.0)[row]
-        return sp.csr_array((share, (row, lane)), shape=(duals.shape[0], len(self.classes_)))
+        return sp.csr_array((share, (row, lane)), shape=(duals.shape[0], len(model.classes_)))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -31,6 +31,10 @@ except ImportError:
         return managed
 
 
+# What a fit knows before it trains, and models in training need.
+_KNOWN_AT_ONCE = ("classes_", "n_features_in_", "feature_names_in_")
+
+
 def _plain(callback, fields) -> Observer:
     return lambda epoch, machine: bool(callback(dict(zip(fields, epoch.as_tuple(), strict=True))))
 
@@ -46,11 +50,11 @@ def check_callbacks(callbacks: Any) -> list:
 
 
 @contextmanager
-def observed(model, X, y, sample_weight, request) -> Iterator[list[Observer]]:
-    """The observers of one fit."""
+def observed(model, apart, X, y, sample_weight, request) -> Iterator[list[Observer]]:
+    """The observers of one fit of a model, of which ``apart`` is what is trained."""
     given = check_callbacks(model.callbacks)
     observers = [_plain(callback, model._history_fields) for callback in given if not _is_sklearn(callback)]
-    with _sklearn_context(model, [c for c in given if _is_sklearn(c)], X, y, sample_weight, request, observers):
+    with _sklearn_context(model, apart, [c for c in given if _is_sklearn(c)], X, y, sample_weight, request, observers):
         if model.verbose:
             with Progress(request.limits.max_iter) as progress:
                 yield [*observers, progress]
@@ -63,7 +67,7 @@ def _is_sklearn(callback) -> bool:
 
 
 @contextmanager
-def _sklearn_context(model, given, X, y, sample_weight, request, observers: list[Observer]) -> Iterator[None]:
+def _sklearn_context(model, apart, given, X, y, sample_weight, request, observers: list[Observer]) -> Iterator[None]:
     """scikit-learn's callbacks, those set by ``set_callbacks`` and those given as a parameter, as one observer."""
     registered = getattr(model, "_skl_callbacks", [])
     if not HAS_SKLEARN_CALLBACKS or not (registered or given):
@@ -71,6 +75,13 @@ def _sklearn_context(model, given, X, y, sample_weight, request, observers: list
         return
     model.set_callbacks(*registered, *given)
     try:
+        known = {name: value for name, value in vars(apart).items() if name in _KNOWN_AT_ONCE}
+        known["_fitted_formulation"] = apart.formulation
+
+        def current(machine) -> dict[str, Any] | None:
+            model_of_now = apart._current(machine, request)
+            return None if model_of_now is None else known | model_of_now
+
         told = {"estimator": model, "X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         context = model._init_callback_context(max_subtasks=None)
         context.call_on_fit_task_begin(**told)
@@ -78,7 +89,7 @@ def _sklearn_context(model, given, X, y, sample_weight, request, observers: list
         def each_epoch(epoch: Epoch, machine) -> bool:
             task = context.subcontext(task_name="epoch")
             task.call_on_fit_task_begin(**told)
-            return task.call_on_fit_task_end(**told, reconstruction_attributes=lambda: model._current(machine, request))
+            return task.call_on_fit_task_end(**told, reconstruction_attributes=lambda: current(machine))
 
         observers.append(each_epoch)
         yield

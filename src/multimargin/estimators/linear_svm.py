@@ -187,8 +187,8 @@ class LinearSVM(LinearMachine, MarginClassifier):
         -------
         self
         """
-        with self._unchanged_if_refused():
-            self._learn(X, y, classes, sample_weight)
+        with self._apart() as apart:
+            apart._learn(X, y, classes, sample_weight)
         return self
 
     def _learn(self, X, y, classes, sample_weight) -> None:

@@ -186,22 +186,19 @@ solver_options, checkpoint_every
         self
         """
         _raise_for_params(params, self, "fit")
-        return self._fit(lambda: self._with_best_C(X, y, sample_weight, groups, **params))
+        return self._fit(lambda apart: apart._with_best_C(X, y, sample_weight, groups, **params))
 
     @contextmanager
-    def _unchanged_if_refused(self) -> Iterator[None]:
-        """Where there is no model that it would not belong to, what an interrupted search has found stays."""
-        found: dict[str, Any] = {}
+    def _apart(self) -> Iterator[Any]:
+        """As in the base. Where there is no model, what an interrupted search has found stays."""
+        apart = None
         try:
-            with super()._unchanged_if_refused():
-                try:
-                    yield
-                except KeyboardInterrupt:
-                    found = {name: vars(self)[name] for name in ("Cs_", "scores_") if name in vars(self)}
-                    raise
+            with super()._apart() as apart:
+                yield apart
         except KeyboardInterrupt:
-            if not self.__sklearn_is_fitted__():
-                self.__dict__.update(found)
+            if apart is not None and not self.__sklearn_is_fitted__():
+                found = vars(apart)
+                self.__dict__.update({name: found[name] for name in ("Cs_", "scores_") if name in found})
             raise
 
     def get_metadata_routing(self):

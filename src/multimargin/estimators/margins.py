@@ -68,6 +68,12 @@ class Margins:
 
     classes_: np.ndarray
 
+    def _as_it_is(self) -> Any:
+        """This model as a fit has left it, also if another thread fits it meanwhile: that gives it other attributes."""
+        now = object.__new__(type(self))
+        now.__dict__ = vars(self)
+        return now
+
     def _check(self) -> None:
         """Refuse wrong parameters."""
         raise NotImplementedError

@@ -66,6 +66,7 @@ def write_liblinear(model: Any, path: str | os.PathLike) -> None:
             f"{type(model).__name__} cannot be written for LIBLINEAR, which has LinearSVM and LinearSVMCV only"
             + ("; write its last step, and prepare the rows beforehand" if hasattr(model, "steps") else "")
         )
+    model = model._as_it_is()
     if not hasattr(model, "coef_"):
         raise ValueError(f"this {type(model).__name__} is not fitted: there is nothing to write before fit")
     check_dense(model, "LIBLINEAR's file has a number for each of them")

@@ -61,6 +61,7 @@ def write_libsvm(model: Any, path: str | os.PathLike) -> None:
             f"{type(model).__name__} cannot be written for LIBSVM, which has KernelSVM only"
             + ("; write its last step, and prepare the rows beforehand" if hasattr(model, "steps") else "")
         )
+    model = model._as_it_is()
     if "_kernel" not in vars(model):
         raise ValueError("this KernelSVM is not fitted: there is nothing to write before fit")
     kernel: Kernel = model._kernel

@@ -53,7 +53,7 @@ def write_model(node: Writer, model: Any, duals: bool) -> None:
     """Store an estimator of one of the known classes."""
     kind = type(model)
     if kind in _MACHINES:
-        _MACHINES[kind][0](node, model, duals)
+        _MACHINES[kind][0](node, model._as_it_is(), duals)
     elif kind in FRONT_ENDS:
         FRONT_ENDS[kind][0](node, model)
     elif kind is Pipeline:
