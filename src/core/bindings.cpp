@@ -87,7 +87,7 @@ template <class X> std::optional<nb::tuple> gather_nonzeros(In2<X> dense, double
   std::vector<std::int64_t> indptr{0};
   bool few = false;
   {
-    nb::gil_scoped_release release;
+    const Released released;
     std::size_t count = 0;
     for (Index i = 0; i < n_rows; ++i) {
       const X *row = dense.data() + i * static_cast<Index>(dense.stride(0));
@@ -126,7 +126,7 @@ template <class X> void define_dense(nb::class_<PyRows> &rows) {
 nb::ndarray<nb::numpy, double> squared_norms(const PyRows &self) {
   std::vector<double> out(static_cast<std::size_t>(self.rows.n_rows));
   {
-    nb::gil_scoped_release release;
+    const Released released;
     mm::kernels().squared_norms(self.rows, out.data());
   }
   return owned_array(std::move(out));
@@ -226,7 +226,7 @@ NB_MODULE(_core, m) {
             if (static_cast<Index>(W.shape(0)) != self.rows.n_features + (self.rows.intercept != 0 ? 1 : 0))
               throw nb::value_error("W and X differ in features");
             check_range(begin, end, self.rows.n_rows);
-            nb::gil_scoped_release release;
+            const Released released;
             std::vector<double> padded_scores(static_cast<std::size_t>(stride));
             mm::kernels().scores(self.rows, {const_cast<void *>(W.data()), single, stride}, begin, end, lanes,
                                   padded_scores.data(), out.data());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "block.hpp"
+#include "interpreter_lock.hpp"
 #include "state.hpp"
 
 namespace nb = nanobind;

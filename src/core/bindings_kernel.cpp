@@ -59,9 +59,9 @@ PyStore dense_store(nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::
 
 template <class T> mm::Fill<T> fill_of(nb::callable function) {
   return [function](const Index *rows, Index count, Index begin, Index end, T *out) {
-    const nb::gil_scoped_acquire acquire;
+    const Acquired acquired;
     std::vector<std::int64_t> asked(rows, rows + count);
-    const nb::object answer = function(owned_array(std::move(asked)), begin, end);
+    const nb::object answer = unless_it_ends([&] { return function(owned_array(std::move(asked)), begin, end); });
     using Values = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
     Values values;
     if (!nb::try_cast<Values>(answer, values, false) || static_cast<Index>(values.shape(0)) != count ||
@@ -276,7 +276,7 @@ void define_kernel_machines(nb::module_ &m) {
                 [&]<class T>(Store<T> &s) {
                   std::vector<typename mm::RowStore<T>::Tile> tiles(rows.size());
                   {
-                    nb::gil_scoped_release release;
+                    const Released released;
                     s->fetch(rows.data(), static_cast<Index>(rows.size()), group, tiles.data());
                   }
                   const Index width = s->group_size(group);
@@ -308,7 +308,7 @@ void define_kernel_machines(nb::module_ &m) {
       .def(
           "advance",
           [](PyMachine &self) {
-            nb::gil_scoped_release release;
+            const Released released;
             return self.machine->advance();
           },
           "About 50 ms of work.")
@@ -372,7 +372,7 @@ void define_kernel_machines(nb::module_ &m) {
       .def(
           "advance",
           [](PyPairs &self, double tol, bool by_violation, double max_epochs) {
-            nb::gil_scoped_release release;
+            const Released released;
             return std::visit([&](const auto &b) { return b->advance({tol, by_violation, max_epochs}); }, self.batch);
           },
           "tol"_a, "by_violation"_a, "max_epochs"_a, "About 50 ms of work: the pairs that were finished in it.")

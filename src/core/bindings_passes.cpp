@@ -103,7 +103,7 @@ void define_passes(nb::module_ &m) {
             std::vector<double> loss(static_cast<std::size_t>(mm::loss_size(problem.lanes)));
             std::vector<double> dual(static_cast<std::size_t>(mm::parts_size(problem.lanes)));
             {
-              nb::gil_scoped_release release;
+              const Released released;
               self.block->evaluate(weights.view(), begin, end, scale_step, {rounding.first, rounding.second}, loss.data(),
                                    dual.data());
             }
@@ -135,7 +135,7 @@ void define_passes(nb::module_ &m) {
             std::vector<double> loss(static_cast<std::size_t>(mm::loss_size(self.block->problem().lanes)));
             std::vector<double> dual(static_cast<std::size_t>(mm::parts_size(self.block->problem().lanes)));
             {
-              nb::gil_scoped_release release;
+              const Released released;
               self.block->propose(weights.view(), begin, end, curvature, loss.data(), dual.data(), out.data());
             }
             loss.resize(static_cast<std::size_t>(self.block->problem().n_parts()));
@@ -159,7 +159,7 @@ void define_passes(nb::module_ &m) {
           [](const PyBlock &self, mm::Weights &weights, Index begin, Index end) {
             check_pair(*self.block, weights, *self.rows);
             check_range(begin, end, self.block->n_examples());
-            nb::gil_scoped_release release;
+            const Released released;
             self.block->accumulate(weights.view(), begin, end);
           },
           "weights"_a, "begin"_a, "end"_a, "W += sum of alpha x.")
@@ -171,7 +171,7 @@ void define_passes(nb::module_ &m) {
              std::vector<std::int32_t> lane;
              std::vector<double> value;
              {
-               nb::gil_scoped_release release;
+               const Released released;
                self.block->export_duals(indptr, lane, value);
              }
              return nb::make_tuple(owned_array(std::move(value)), owned_array(std::move(lane)),
@@ -243,7 +243,7 @@ void define_passes(nb::module_ &m) {
             std::vector<mm::PassRecord> records;
             mm::Stopped stopped;
             {
-              nb::gil_scoped_release release;
+              const Released released;
               stopped = self.passes.run(weights,
                                         {tolerance, certify_below, budget, max_epochs, shrinking, permute,
                                          rest_share, shrunk_effort, stages, scale},

@@ -50,7 +50,7 @@ nb::tuple descend(const PyBlock &self, mm::Weights &weights, const PyRows &colum
   descent.squared_gradient = squared_gradient.data();
   descent.steepest = &steepest;
   {
-    nb::gil_scoped_release release;
+    const Released released;
     mm::kernels().descend(descent, features.data(), static_cast<Index>(features.shape(0)));
   }
   squared_gradient.resize(static_cast<std::size_t>(weights.lanes()));
@@ -63,7 +63,7 @@ nb::ndarray<nb::numpy, double> imply(const PyBlock &self, const Matrix &residual
   check_residual(self, residual);
   std::vector<double> loss(static_cast<std::size_t>(self.block->problem().lanes));
   {
-    nb::gil_scoped_release release;
+    const Released released;
     self.block->imply(residual.data(), loss.data());
   }
   return owned_array(std::move(loss));
@@ -95,7 +95,7 @@ void define_primal_methods(nb::module_ &m) {
           "run",
           [](PyTron &self, double budget, Index max_passes) {
             if (!(budget > 0) || max_passes < 0) throw nb::value_error("budget and max_passes must be positive");
-            nb::gil_scoped_release release;
+            const Released released;
             return self.tron->run(budget, max_passes);
           },
           "budget"_a, "max_passes"_a, "Work for about a budget of multiply-adds: a record a finished pass.")

@@ -33,7 +33,7 @@ void top_of_sparse(const PyRows &x, const PyRows &W, In<double> intercept, OutLa
   if (score.shape(0) != lane.shape(0) || score.shape(1) != lane.shape(1))
     throw nb::value_error("lanes and scores differ in shape");
   if (n < 1 || n > W.rows.n_features) throw nb::value_error("there are not so many lanes");
-  nb::gil_scoped_release release;
+  const Released released;
   mm::kernels().top_of_sparse(x.rows, W.rows, ranking, begin, end, n, lane.data(), score.data());
 }
 
@@ -41,7 +41,7 @@ void scores_of_sparse(const PyRows &x, const PyRows &W, In<double> intercept, Ou
   const Index end = begin + static_cast<Index>(out.shape(0));
   const mm::LaneRanking ranking = checked_ranking(x, W, intercept, begin, end);
   if (static_cast<Index>(out.shape(1)) != W.rows.n_features) throw nb::value_error("a column of out a lane");
-  nb::gil_scoped_release release;
+  const Released released;
   mm::kernels().scores_of_sparse(x.rows, W.rows, ranking, begin, end, out.data());
 }
 

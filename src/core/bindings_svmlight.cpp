@@ -53,7 +53,7 @@ mm::SvmlightPart read_part(Bytes bytes, Index begin, Index end, Out<X> values, O
                                  queries ? query_ids.data() : nullptr,
                                  static_cast<Index>(labels.shape(0)),
                                  first_entry};
-  nb::gil_scoped_release release;
+  const Released released;
   return mm::read_part(part, text_of(bytes).end, first_index, zero_is_fault, out);
 }
 
@@ -66,7 +66,7 @@ nb::bytes write_lines(const PyRows &rows, Index begin, Index end, In<double> lab
   std::string text;
   Index bad = -1;
   {
-    nb::gil_scoped_release release;
+    const Released released;
     bad = mm::write_lines({rows.rows, labels.data(), queries ? query_ids.data() : nullptr, first_index}, begin, end, text);
   }
   if (bad >= 0) throw nb::value_error(("row " + std::to_string(bad) + " has a label or value that is not finite").c_str());
@@ -104,7 +104,7 @@ void define_svmlight(nb::module_ &m) {
         const mm::Text part = part_of(text, begin, end);
         mm::TextSize size;
         {
-          nb::gil_scoped_release release;
+          const Released released;
           size = mm::measure(part);
         }
         return nb::make_tuple(size.lines, size.colons);

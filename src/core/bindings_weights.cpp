@@ -25,7 +25,7 @@ nb::tuple weights_to_csr(mm::Weights &self, bool take) {
   std::vector<std::int32_t> lane;
   std::vector<double> value;
   {
-    nb::gil_scoped_release release;
+    const Released released;
     self.sparse()->to_csr(indptr, lane, value, take);
   }
   return nb::make_tuple(owned_array(std::move(value)), owned_array(std::move(lane)), owned_array(std::move(indptr)));
@@ -117,7 +117,7 @@ void define_weights(nb::module_ &m) {
           "set_kappa",
           [](mm::Weights &self, double kappa) {
             if (!(kappa >= 0 && std::isfinite(kappa))) throw nb::value_error("kappa must be finite and not negative");
-            nb::gil_scoped_release release;
+            const Released released;
             self.set_kappa(kappa);
           },
           "kappa"_a)
@@ -125,7 +125,7 @@ void define_weights(nb::module_ &m) {
           "extrapolate",
           [](mm::Weights &self, double beta, double next_kappa) {
             if (!(self.kappa() > 0 && next_kappa > 0)) throw nb::value_error("only accelerated weights extrapolate");
-            nb::gil_scoped_release release;
+            const Released released;
             self.extrapolate(beta, next_kappa);
           },
           "beta"_a, "next_kappa"_a)
@@ -135,7 +135,7 @@ void define_weights(nb::module_ &m) {
             if (out.single_precision() || out.n_rows() != self.n_rows() || out.lanes() != self.lanes())
               throw nb::value_error("averaged needs float64 weights of the same shape");
             if (self.sparse() || out.sparse()) throw nb::value_error(kNoArray);
-            nb::gil_scoped_release release;
+            const Released released;
             self.averaged(out);
           },
           "out"_a, "out = W, or with acceleration the mean of W and W at the last extrapolation.")
@@ -157,7 +157,7 @@ void define_weights(nb::module_ &m) {
       .def("squared_norms", [](mm::Weights &self) {
         std::vector<double> w(static_cast<std::size_t>(self.stride())), v(w.size());
         {
-          nb::gil_scoped_release release;
+          const Released released;
           self.squared_norms(w.data(), v.data());
         }
         w.resize(static_cast<std::size_t>(self.lanes()));
@@ -172,7 +172,7 @@ void define_weights(nb::module_ &m) {
           [](mm::Acceleration &self, mm::Weights &weights, double primal, double dual) {
             const double kappa = weights.kappa();
             if (!(kappa > 0)) throw nb::value_error("only accelerated weights have stages");
-            nb::gil_scoped_release release;
+            const Released released;
             double next = kappa;
             if (mm::Acceleration::says_something(primal, dual)) {
               std::vector<double> w(static_cast<std::size_t>(weights.stride())), v(w.size());

@@ -5,6 +5,7 @@ share (a store of kernel rows) guards itself.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -207,6 +208,7 @@ class _Loop:
         self.unconcluded: dict[int, tuple] = {}  # and records before the conclusion
         self.resumed: dict[int, State] = {}  # states that nobody has gone on from yet
         self.sound = True  # whether all states are those between two slices
+        self.process = os.getpid()
         if checkpoint is not None and (state := checkpoint.of_loop()) is not None:
             with checkpoint.restoring():
                 self._set_state(state, machines)
@@ -271,6 +273,11 @@ class _Loop:
             epoch = self._count()
             said = [observer(epoch, machine) for observer in self.observers] if not self.stop else []
             self.stop = "callback" if any(said) else self.stop
+        if self.n_threads > 1 and os.getpid() != self.process:  # by an observer
+            raise RuntimeError(
+                "the process was forked during a fit with threads, which the child does not have: end the child by "
+                "os._exit, fork before or after the fit, or use n_jobs=1"
+            )
         self._mind_the_clock()
 
     def _mind_the_clock(self) -> None:
