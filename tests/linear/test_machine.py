@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from multimargin import _core
 from multimargin.linear import machine as machine_module
+from multimargin.linear import rounding
 from multimargin.linear.machine import Cancelled, Certificate, Machine, NotFinite, PassRecord
 from multimargin.problems.formulations import Formulation
 
@@ -17,8 +18,8 @@ LANES = Formulation("one_vs_rest", False, 2)
 
 @pytest.fixture(autouse=True)
 def exact_numbers(monkeypatch):
-    """What rounding may hide is no part of these sums; tests/linear/test_certificates.py is about it."""
-    monkeypatch.setattr(machine_module, "_EPSILON", 0.0)
+    """What rounding may hide is no part of these sums; tests/linear/test_rounding.py is about it."""
+    monkeypatch.setattr(rounding, "_UNIT", 0.0)
 
 
 class FakeBlock:
@@ -86,7 +87,8 @@ def machine(problem, losses, dual, *, candidate=None, n_blocks=1, **algorithm):
             out.array[:, : problem.lanes] = candidate
         return candidate is not None
 
-    given = {"lists": True, "stopping": "gap", "tol": 0.1, "done": False, "converged": False, "weights": None}
+    given = {"lists": True, "stopping": "gap", "tol": 0.1, "done": False, "converged": False}
+    given["weights"] = SimpleNamespace(is_sparse=False)
     blocks = [FakeBlock(losses, dual, problem.lanes) for _ in range(n_blocks)]
     made = SimpleNamespace(candidate=write, **given | algorithm)
     return Machine(problem, FakeExamples(blocks), made, seed=5)

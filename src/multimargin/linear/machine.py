@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from math import isfinite, sqrt
+from math import sqrt
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from multimargin import _core
 from multimargin.data.thread_pool import ThreadPool
+from multimargin.linear.rounding import Sums, rounding_of_margins, sizes_of_terms
 from multimargin.linear.state import State, attributes, check_counts, number, part, prefixed, set_attributes
 from multimargin.problems.formulations import Formulation, check_feasible
 from multimargin.problems.range import SMALLEST_OBJECTIVE
@@ -28,8 +29,6 @@ SCALES = np.array([0.0, 1.0, 2.0, 4.0])  # in steps above 1: scales of W that ar
 _COUNTED = ("epochs", "n_passes")
 _CERTIFIED = ("primal", "dual", "worst_gap")
 _DUALS = ("row", "lane", "value")
-_EPSILON = float(np.finfo(np.float64).eps) / 2
-_OF_SUMS = 16.0  # roundings of n terms, against the root of n; seen: 4, with equal rows in the order of their classes
 _ROUNDING = 1e-7  # by which a dual value may exceed the primal value, relative
 
 
@@ -218,11 +217,13 @@ class Machine:
             return self.new_weights(single_precision)
         return _core.Weights(self.n_weights, self.problem.lanes, single_precision, directions)
 
-    def slices(self, blocks: Iterable[_core.Block] | None = None) -> Iterator[tuple[_core.Block, int, int]]:
-        """Blocks, all if none are given, with ranges of their examples that cost about one budget each."""
+    def slices(
+        self, blocks: Iterable[_core.Block] | None = None, most: float = np.inf
+    ) -> Iterator[tuple[_core.Block, int, int]]:
+        """Blocks, all if none are given, with ranges of their examples that cost about one budget each, or less."""
         for block in self.blocks if blocks is None else blocks:
             n = block.n_examples
-            step = max(1, int(n * BUDGET / max(block.cost_of_pass, 1.0)))
+            step = max(1, int(min(n * BUDGET / max(block.cost_of_pass, 1.0), most)))
             for begin in range(0, n, step):
                 if self.cancelled:
                     raise Cancelled
@@ -230,9 +231,24 @@ class Machine:
 
     def rebuild(self, weights: _core.Weights) -> None:
         """weights, which are zero, <- V = sum alpha x."""
-        for block, begin, end in self.slices():
-            block.accumulate(weights, begin, end)
+        most = self._sums().most
+        apart = weights if self.examples.n <= most else self.new_weights(single_precision=False)
+        rows = 0
+        for block, begin, end in self.slices(most=most):
+            if apart is not weights and rows + end - begin > most:
+                weights.array[:] += apart.array
+                apart.array[:] = 0.0
+                rows = 0
+            block.accumulate(apart, begin, end)
+            rows += end - begin
+        if apart is not weights:
+            weights.array[:] += apart.array
         self.examples.complete(weights)
+
+    def _sums(self) -> Sums:
+        weights = None if self.algorithm.weights.is_sparse else self.n_weights * self.problem.lanes
+        n_slices = self.cost_of_pass / BUDGET + self.examples.n_blocks
+        return Sums.of(self.examples.n, self.cost_of_pass, weights, n_slices)
 
     def certify(self) -> Certificate:
         """Certify the algorithm's candidate. The best candidate and the best duals seen certify together."""
@@ -248,9 +264,15 @@ class Machine:
         w_norms = W.squared_norms()[0] if other_than_v else v_norms
         n_parts = self.problem.n_parts
         scale_step = self.passes.scale_step(self.algorithm.weights)
-        losses, dual = self._evaluate(W, scale_step, self._rounding_of_margins(w_norms, scale_step))
+        losses, dual, sizes = self._evaluate(
+            W, scale_step, rounding_of_margins(w_norms, scale_step * float(SCALES[-1]))
+        )
         self.examples.total(losses)
         self.examples.total(dual)
+        if self.problem.squared:
+            self.examples.total(sizes)
+        else:
+            sizes = np.abs(dual)  # of one sign
         if n_parts == 1:
             w_norms, v_norms = w_norms.sum(keepdims=True), v_norms.sum(keepdims=True)
         share = self.examples.constant / n_parts
@@ -263,7 +285,8 @@ class Machine:
         lower = np.maximum(-(0.5 * v_norms + dual), 0.0) + share  # duals of zero are feasible, too
         if not (np.isfinite(primal).all() and np.isfinite(lower).all()):
             raise NotFinite("the objective is not a finite number: scale the features, or lower C")
-        lower = np.maximum(lower - self._rounding_of_duals(v_norms, dual), share)
+        longest = sqrt(self.examples.norm_range[1])
+        lower = np.maximum(lower - self._sums().rounding_of_duals(v_norms, sizes, longest), share)
         worst = float(np.max((primal - lower) / np.maximum(np.abs(primal), SMALLEST_OBJECTIVE)))
         if worst < -_ROUNDING or np.sum(primal) < np.sum(lower) - _ROUNDING * abs(np.sum(primal)):
             raise RuntimeError("a dual value above the primal value: alpha is not feasible; please report this")
@@ -280,48 +303,33 @@ class Machine:
         self.certificate = fresh
         return fresh
 
-    def _rounding_of_margins(self, w_norms: np.ndarray, scale_step: float) -> tuple[float, float]:
-        """By how much margins may be smaller than they were computed, for every term of their sums, and times ||x||.
-
-        A margin that is 1 in float64 may be 1 - 1e-15, of which a C_i of 1e16 makes a loss of 10.
-        """
-        largest = float(w_norms.max())
-        length = sqrt(largest) if isfinite(largest) else 0.0  # else there is no certificate
-        return _EPSILON, 2 * _EPSILON * (1 + float(SCALES[-1]) * scale_step) * length
-
-    def _rounding_of_duals(self, v_norms: np.ndarray, dual: np.ndarray) -> np.ndarray:
-        """By how much the dual may be smaller than it was computed, by part: its terms, and V = sum alpha x.
-
-        A bound would be n times a unit of rounding: 1 % of the objective for 1e6 rows with a feature of 1e6.
-        Sums grow and fall on their way, so it is taken to be some times the root of n.
-        """
-        of_terms = _EPSILON * _OF_SUMS * (1 + sqrt(self.examples.n)) * np.abs(dual)
-        with np.errstate(over="ignore"):
-            of_V = 2 * sqrt(self.examples.norm_range[1]) * of_terms
-            return of_terms + of_V * (np.sqrt(v_norms) + 0.5 * of_V)
-
     def _evaluate(
         self, W: _core.Weights, scale_step: float, rounding: tuple[float, float]
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Sums of the losses by scale of W and part, and of the dual's terms by part; in threads as the visits are."""
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Sums of the losses by scale of W and part; of the dual's terms by part, and of the sizes of those of the
+        squared hinge; in threads as the visits are."""
+        most = self._sums().most
 
-        def of(blocks: Iterable[_core.Block]) -> tuple[np.ndarray, np.ndarray]:
-            losses, dual = np.zeros((len(SCALES), self.problem.n_parts)), np.zeros(self.problem.n_parts)
-            for block, begin, end in self.slices(blocks):
+        def of(blocks: Iterable[_core.Block]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            losses, (dual, sizes) = np.zeros((len(SCALES), self.problem.n_parts)), np.zeros((2, self.problem.n_parts))
+            for block, begin, end in self.slices(blocks, most):
                 losses_here, dual_here = block.evaluate(W, begin, end, scale_step, rounding)
                 losses += losses_here
                 dual += dual_here
-            return losses, dual
+                if self.problem.squared:
+                    sizes += sizes_of_terms(self.problem, block, begin, end)
+            return losses, dual, sizes
 
         if self.examples.n_blocks == 1:
             return of(self.blocks)
         with ThreadPool(self.examples.n_blocks) as pool:
             try:
-                all_losses, all_duals = zip(*pool.map(of, [[block] for block in self.blocks]), strict=True)
+                found = zip(*pool.map(of, [[block] for block in self.blocks]), strict=True)
             except BaseException:  # Ctrl-C: the others need not go on
                 self.cancelled = True
                 raise
-        return np.sum(all_losses, axis=0), np.sum(all_duals, axis=0)
+        losses, dual, sizes = (np.sum(each, axis=0) for each in found)
+        return losses, dual, sizes
 
     def state(self) -> State:
         """All that the next slices depend on, and the certificate."""
