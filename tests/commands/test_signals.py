@@ -46,6 +46,31 @@ def test_sigterm_without_a_checkpoint(tmp_path):
     assert os.listdir(tmp_path) == ["started"]
 
 
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [(signal.SIGINT, 130, "multimargin: interrupted\n"), (signal.SIGTERM, 143, "multimargin: terminated\n")],
+)
+def test_a_pipe_for_the_model_that_nobody_reads(tmp_path, number, code, said):
+    os.mkfifo(tmp_path / "pipe")
+    program = "import signal, sys, pathlib\nfrom multimargin.data import container\n"
+    program += "from multimargin.commands.main import main\nwrite = container.write_atomically\n"
+    program += "def noted(*args, **options):\n    pathlib.Path('started').touch()\n    write(*args, **options)\n"
+    program += "container.write_atomically = noted\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    program += "sys.exit(main())"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, "train", "@iris", "pipe"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while not (tmp_path / "started").exists() and process.poll() is None:
+            time.sleep(0.02)
+        time.sleep(0.1)  # by then it waits for a reader
+        process.send_signal(number)
+        try:
+            _, told = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert (process.returncode, told) == (code, said)
+
+
 @pytest.mark.parametrize("words", [["predict", "rows.svm", "m"], ["train", "@iris", "n", "--json"]])
 def test_a_reader_that_goes_away(model, words):
     with subprocess.Popen([*PROGRAM, *words], cwd=model, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

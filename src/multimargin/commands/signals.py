@@ -34,7 +34,8 @@ def terminable() -> Iterator[None]:
 
 @contextmanager
 def unhurried() -> Iterator[None]:
-    """Ctrl-C and SIGTERM wait until what is done inside, which takes a moment, is done."""
+    """Ctrl-C and SIGTERM wait until what is done inside is done. That may only take a moment: it must not wait for
+    others, such as the reader of a pipe."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
