@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from multimargin import LinearSVM, load, save, write_svmlight
 from multimargin.data.blocks import write_blocks
@@ -28,8 +29,14 @@ def model(tmp_path):
     return tmp_path
 
 
-def test_sigterm_without_a_checkpoint(tmp_path):
-    words = ["train", "@digits", "m", "--solver", "sdm", "--tol", "1e-14", "--max-iter", "100000000", "--C", "1000"]
+@pytest.mark.parametrize(("ends", "of_text"), [("SIGTERM", False), ("SIGHUP", False), ("SIGHUP", True)])
+def test_sigterm_without_a_checkpoint(tmp_path, ends, of_text):
+    """Nothing stays: no half-written file, nor the folder of a training from blocks."""
+    data, more = "@digits", []
+    if of_text:
+        write_svmlight(tmp_path / "d.svm", *load_digits(return_X_y=True))
+        data, more = "d.svm", ["--memory-mb", "1"]
+    words = ["train", data, "m", *more, "--solver", "sdm", "--tol", "1e-14", "--max-iter", "100000000", "--C", "1000"]
     started = tmp_path / "started"
     code = "import sys, threading, pathlib\nfrom multimargin.linear import training\n"
     code += "from multimargin.commands.main import main\nsolve = training.solve\n"
@@ -40,10 +47,26 @@ def test_sigterm_without_a_checkpoint(tmp_path):
     ) as process:
         while not started.exists() and process.poll() is None:
             time.sleep(0.02)
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(getattr(signal, ends))
         _, said = process.communicate(timeout=300)
-    assert (process.returncode, said) == (143, "multimargin: terminated\n")
-    assert os.listdir(tmp_path) == ["started"]
+    assert process.returncode == 128 + getattr(signal, ends) and said.endswith("multimargin: terminated\n")
+    assert "Traceback" not in said
+    assert set(os.listdir(tmp_path)) == {"started", *(["d.svm"] if of_text else [])}
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal")
+def test_nohup(tmp_path):
+    words = ["train", "@digits", "m", "--solver", "sdm", "--tol", "1e-14", "--max-iter", "100000000"]
+    started = [*PROGRAM, *words, "--checkpoint", "state", "--checkpoint-every", "0"]
+    with subprocess.Popen(["nohup", *started], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        while not (tmp_path / "state").exists() and process.poll() is None:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+        process.terminate()
+        process.communicate(timeout=300)
+    assert process.returncode == 143
 
 
 @pytest.mark.parametrize(
