@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -174,3 +175,43 @@ def test_predict_from_a_store(run, tmp_path):
     (tmp_path / "rows.blocks" / "block-000001").write_bytes(b"x")
     damaged = run("predict", "rows.blocks", "m", "other")
     assert damaged.code == 1 and "block-000001" in damaged.err and not (tmp_path / "other").exists()
+
+
+INTERRUPTED_AT = """
+import builtins, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+usual = builtins.__import__
+
+def interrupted(name, *more, **others):
+    if name == {name!r}:
+        signal.raise_signal(signal.SIGINT)
+    return usual(name, *more, **others)
+
+builtins.__import__ = interrupted
+sys.argv = ["multimargin", "--version"]
+from multimargin.__main__ import start
+sys.exit(start())
+"""
+
+
+@pytest.mark.parametrize("name", ["argparse", "multimargin.commands.main", "multimargin.commands.options"])
+def test_ctrl_c_while_the_program_is_loaded(name):
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_AT.format(name=name)], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "multimargin: interrupted\n")
+
+
+@pytest.mark.parametrize("where", ["build_parser", "with_weights_in_words", "written", "terminable"])
+def test_ctrl_c_before_and_after_the_command(run, monkeypatch, where):
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"multimargin.commands.main.{where}", interrupted)
+    done = run("completion", "bash")
+    assert (done.code, done.err) == (130, "multimargin: interrupted\n")
+
+
+def test_the_program_that_is_installed_minds_ctrl_c_from_the_beginning():
+    described = Path(__file__).parents[2] / "pyproject.toml"
+    assert '[project.scripts]\nmultimargin = "multimargin.__main__:start"\n' in described.read_text()

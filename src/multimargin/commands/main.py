@@ -50,10 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv : list of str or None
         The words after ``multimargin``; None takes them from the shell.
     """
-    for name in ("stdout", "stderr"):  # one that was closed takes everything, and keeps nothing
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     try:
+        for name in ("stdout", "stderr"):  # one that was closed takes everything, and keeps nothing
+            if getattr(sys, name) is None:
+                setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
         with terminable():
             code = _run(list(sys.argv[1:] if argv is None else argv))
             written("", flush=True)
@@ -61,6 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Terminated as end:
         tell("multimargin: terminated")
         return end.code
+    except KeyboardInterrupt:
+        tell("multimargin: interrupted")
+        return INTERRUPTED
     except BrokenPipeError:  # as `| head` does it
         send_nowhere(sys.stdout)
         return CLOSED_PIPE
@@ -90,10 +93,6 @@ def _run(argv: list[str]) -> int:
             return args.run(args, terminal)
     except BrokenPipeError:
         raise
-    except KeyboardInterrupt:
-        terminal.clear()
-        tell("multimargin: interrupted")
-        return INTERRUPTED
     except Exception as error:
         if os.environ.get("MULTIMARGIN_TRACEBACK") == "1":
             raise
