@@ -39,17 +39,31 @@ def test_refusals(run, tmp_path):
     assert run("train", "@iris", "m", "--checkpoint", "s", "--checkpoint-every", "-1").code == 2
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no pipes by name there")
+@pytest.mark.parametrize("words", [("train", "missing", "m"), ("tune", "missing")])
+def test_what_is_no_file_keeps_no_checkpoint(run, tmp_path, words):
+    """Refused before anything is read: a pipe has nothing to go on from, and nobody may ever write to it."""
+    os.mkfifo(tmp_path / "pipe")
+    for path, kind in (("pipe", "a pipe"), ("/dev/null", "a device"), ("/dev/full", "a device")):
+        if os.path.exists(path):
+            done = run(*words, "--checkpoint", path)
+            said = f"multimargin: error: {path}: is {kind}, which keeps no checkpoint; give the name of a file\n"
+            assert (done.code, done.err) == (1, said)
+    assert "is a folder" in run(*words, "--checkpoint", tmp_path).err
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no signals there")
-def test_sigterm(run, tmp_path):
+@pytest.mark.parametrize("ends", ["SIGTERM", "SIGHUP"])
+def test_sigterm(run, tmp_path, ends):
     words = [*TRAIN, "--tol", "1e-14", "--max-iter", "100000000", "--C", "1000", "--checkpoint-every", "0"]
     command = [sys.executable, "-m", "multimargin", *words]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as process:
         while not (tmp_path / "state").exists() and process.poll() is None:
             time.sleep(0.02)
         before = (tmp_path / "state").read_bytes()
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(getattr(signal, ends))
         _, said = process.communicate()
-    assert process.returncode == 143
+    assert process.returncode == 128 + getattr(signal, ends)
     assert "terminated: state holds the training: the same command goes on from there" in said
     assert "Traceback" not in said
     assert not (tmp_path / "m").exists()

@@ -54,6 +54,7 @@ CASES = [
     ("train empty.csv m --label y", 1, "empty.csv: cannot be read as a table"),
     ("train void.csv m --label y", 1, "void.csv: column 'x' has no values; leave it out (--drop x)"),
     ("train infinite.csv m --label y", 1, "infinite.csv: row 2: column 'x' holds 'inf', not a number"),
+    ("train twice.csv m --label y", 1, "twice.csv: has 2 columns 'y'; give each a name of its own"),
     ("train no.parquet m --label y", 1, "no.parquet: cannot be read as a table"),
     # A second -- is no name
     ("convert -- {d}/digits.svm --", 2, "the following arguments are required: OUT"),
@@ -191,6 +192,7 @@ def here(tmp_path, models):
         "semicolons.csv": "x;y\n1;2\n",
         "empty.csv": "",
         "void.csv": "x,z,y\n,1,a\n,2,b\n",
+        "twice.csv": "y,a,y\nx,1,x\nz,3,z\nz,4,z\n",
         "infinite.csv": "x,y\n1,a\ninf,b\n",
         "no.parquet": "nothing of the kind",
         "report.html": "<!doctype html>\n<title>The year in numbers</title>\n",

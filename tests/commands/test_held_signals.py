@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from multimargin.commands.signals import Terminated, terminable, unhurried
+from multimargin.commands.signals import ENDING, Terminated, handled, terminable, unhurried
 
 
 @pytest.fixture
@@ -49,23 +49,65 @@ def test_only_the_first_signal_that_came_is_heard(ctrl_c):
         signal.signal(signal.SIGTERM, before)
 
 
-def test_sigterm_is_an_exception_once():
-    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    try:
-        with pytest.raises(Terminated), terminable():
-            try:
-                signal.raise_signal(signal.SIGTERM)
-            finally:
-                assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL  # a second one ends the program
-        with terminable():
-            assert callable(signal.getsignal(signal.SIGTERM))
-        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-        signal.signal(signal.SIGTERM, handler := lambda number, frame: None)
+@pytest.fixture
+def by_default():
+    """Nobody minds them, whatever runs these tests."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in ENDING}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_sigterm_is_an_exception_once(by_default):
+    with pytest.raises(Terminated) as raised, terminable():
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL  # a second one ends the program
+    assert raised.value.code == 143
+    with terminable():
+        assert all(callable(signal.getsignal(number)) for number in ENDING)
+    assert all(signal.getsignal(number) == signal.SIG_DFL for number in ENDING)
+    for number in ENDING:
+        signal.signal(number, handler := lambda number, frame: None)
         with terminable():  # somebody else's stays
-            assert signal.getsignal(signal.SIGTERM) is handler
-        assert signal.getsignal(signal.SIGTERM) is handler
-    finally:
-        signal.signal(signal.SIGTERM, before)
+            assert signal.getsignal(number) is handler
+        assert signal.getsignal(number) is handler
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal")
+def test_sighup_is_one_too_and_comes_twice(by_default):
+    """From the shell and from the system, and from others along with SIGTERM: it does not end what is being undone."""
+    undone = []
+    for first in (signal.SIGHUP, signal.SIGTERM):
+        with pytest.raises(Terminated) as raised, terminable():
+            try:
+                signal.raise_signal(first)
+            finally:
+                signal.raise_signal(signal.SIGHUP)
+                undone.append(raised)
+        assert raised.value.code == 128 + first
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
+    assert len(undone) == 2
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal")
+def test_sighup_waits_like_the_others(by_default):
+    done = []
+    with pytest.raises(Terminated), terminable(), unhurried():
+        signal.raise_signal(signal.SIGHUP)
+        done.append("written")
+    assert done == ["written"]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal")
+def test_nohup(by_default):
+    """Who starts a program so wants it to go on."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with terminable(), handled(lambda number, frame: None), unhurried():
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        signal.raise_signal(signal.SIGHUP)
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
 
 
 def test_other_threads_leave_signals_alone():

@@ -5,9 +5,11 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from multimargin import LinearSVM, load, save, write_svmlight
 from multimargin.data.blocks import write_blocks
@@ -28,8 +30,14 @@ def model(tmp_path):
     return tmp_path
 
 
-def test_sigterm_without_a_checkpoint(tmp_path):
-    words = ["train", "@digits", "m", "--solver", "sdm", "--tol", "1e-14", "--max-iter", "100000000", "--C", "1000"]
+@pytest.mark.parametrize(("ends", "of_text"), [("SIGTERM", False), ("SIGHUP", False), ("SIGHUP", True)])
+def test_sigterm_without_a_checkpoint(tmp_path, ends, of_text):
+    """Nothing stays: no half-written file, nor the folder of a training from blocks."""
+    data, more = "@digits", []
+    if of_text:
+        write_svmlight(tmp_path / "d.svm", *load_digits(return_X_y=True))
+        data, more = "d.svm", ["--memory-mb", "1"]
+    words = ["train", data, "m", *more, "--solver", "sdm", "--tol", "1e-14", "--max-iter", "100000000", "--C", "1000"]
     started = tmp_path / "started"
     code = "import sys, threading, pathlib\nfrom multimargin.linear import training\n"
     code += "from multimargin.commands.main import main\nsolve = training.solve\n"
@@ -40,10 +48,51 @@ def test_sigterm_without_a_checkpoint(tmp_path):
     ) as process:
         while not started.exists() and process.poll() is None:
             time.sleep(0.02)
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(getattr(signal, ends))
         _, said = process.communicate(timeout=300)
-    assert (process.returncode, said) == (143, "multimargin: terminated\n")
-    assert os.listdir(tmp_path) == ["started"]
+    assert process.returncode == 128 + getattr(signal, ends) and said.endswith("multimargin: terminated\n")
+    assert "Traceback" not in said
+    assert set(os.listdir(tmp_path)) == {"started", *(["d.svm"] if of_text else [])}
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal")
+def test_nohup(tmp_path):
+    words = ["train", "@digits", "m", "--solver", "sdm", "--tol", "1e-14", "--max-iter", "100000000"]
+    started = [*PROGRAM, *words, "--checkpoint", "state", "--checkpoint-every", "0"]
+    with subprocess.Popen(["nohup", *started], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        while not (tmp_path / "state").exists() and process.poll() is None:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+        process.terminate()
+        process.communicate(timeout=300)
+    assert process.returncode == 143
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [(signal.SIGINT, 130, "multimargin: interrupted\n"), (signal.SIGTERM, 143, "multimargin: terminated\n")],
+)
+def test_a_pipe_for_the_model_that_nobody_reads(tmp_path, number, code, said):
+    os.mkfifo(tmp_path / "pipe")
+    program = "import signal, sys, pathlib\nfrom multimargin.data import container\n"
+    program += "from multimargin.commands.main import main\nwrite = container.write_atomically\n"
+    program += "def noted(*args, **options):\n    pathlib.Path('started').touch()\n    write(*args, **options)\n"
+    program += "container.write_atomically = noted\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    program += "sys.exit(main())"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, "train", "@iris", "pipe"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while not (tmp_path / "started").exists() and process.poll() is None:
+            time.sleep(0.02)
+        time.sleep(0.1)  # by then it waits for a reader
+        process.send_signal(number)
+        try:
+            _, told = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert (process.returncode, told) == (code, said)
 
 
 @pytest.mark.parametrize("words", [["predict", "rows.svm", "m"], ["train", "@iris", "n", "--json"]])
@@ -126,3 +175,43 @@ def test_predict_from_a_store(run, tmp_path):
     (tmp_path / "rows.blocks" / "block-000001").write_bytes(b"x")
     damaged = run("predict", "rows.blocks", "m", "other")
     assert damaged.code == 1 and "block-000001" in damaged.err and not (tmp_path / "other").exists()
+
+
+INTERRUPTED_AT = """
+import builtins, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+usual = builtins.__import__
+
+def interrupted(name, *more, **others):
+    if name == {name!r}:
+        signal.raise_signal(signal.SIGINT)
+    return usual(name, *more, **others)
+
+builtins.__import__ = interrupted
+sys.argv = ["multimargin", "--version"]
+from multimargin.__main__ import start
+sys.exit(start())
+"""
+
+
+@pytest.mark.parametrize("name", ["argparse", "multimargin.commands.main", "multimargin.commands.options"])
+def test_ctrl_c_while_the_program_is_loaded(name):
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_AT.format(name=name)], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "multimargin: interrupted\n")
+
+
+@pytest.mark.parametrize("where", ["build_parser", "with_weights_in_words", "written", "terminable"])
+def test_ctrl_c_before_and_after_the_command(run, monkeypatch, where):
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"multimargin.commands.main.{where}", interrupted)
+    done = run("completion", "bash")
+    assert (done.code, done.err) == (130, "multimargin: interrupted\n")
+
+
+def test_the_program_that_is_installed_minds_ctrl_c_from_the_beginning():
+    described = Path(__file__).parents[2] / "pyproject.toml"
+    assert '[project.scripts]\nmultimargin = "multimargin.__main__:start"\n' in described.read_text()

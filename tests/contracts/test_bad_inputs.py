@@ -364,7 +364,7 @@ OF_FILES = [
     (lambda: save(fit(), "a\0b"), ValueError, "no file can be called 'a\\x00b'", "give another name"),
     (lambda: fit(checkpoint="data"), CheckpointError, "data: this is not a checkpoint", "file that training writes"),
     (lambda: fit(checkpoint="no/state"), FileNotFoundError, "no is not a folder; make it first"),
-    (lambda: fit(checkpoint="folder"), IsADirectoryError, "folder is a folder"),
+    (lambda: fit(checkpoint="folder"), CheckpointError, "folder: is a folder, which keeps no", "give the name"),
     (lambda: fit(checkpoint=5), TypeError, "checkpoint must be a path or None, got 5"),
 ]
 

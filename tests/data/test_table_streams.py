@@ -256,3 +256,69 @@ def test_features_are_made_by_roles():
     one = transformer(Columns(("n",)))
     assert one.verbose_feature_names_out is False and len(one.transformers) == 1
     assert one.transformers[0][1].named_steps["impute"].strategy == "median"
+
+
+TWICE = "has 2 columns 'y'; give each a name of its own"
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz"])
+def test_a_column_twice_in_text(tmp_path, name):
+    """pandas calls the second one y.1: the label would be a feature."""
+    path, separator = tmp_path / name, "\t" if ".tsv" in name else ","
+    frame = pandas.DataFrame([["a", 1, "a"], ["b", 3, "b"]], columns=["y", "x", "y"])
+    frame.to_csv(path, index=False, sep=separator)
+    check_twice(path)
+    fine = pandas.DataFrame([["a", 1, 2, 3, 4], ["b", 3, 2, 1, 0]], columns=["y", "x", "x.1", "", ""])
+    fine.to_csv(path, index=False, sep=separator)
+    assert read_training_table(path, "y", Wanted())[2].numeric == ("x", "x.1", "Unnamed: 3", "Unnamed: 4")
+
+
+def test_a_column_twice_in_parquet(tmp_path):
+    import pyarrow
+    from pyarrow import parquet
+
+    path, column = tmp_path / "t.parquet", pyarrow.array([1, 2])
+    parquet.write_table(pyarrow.Table.from_arrays([column] * 3, names=["y", "x", "y"]), path)
+    check_twice(path)
+
+
+def check_twice(path):
+    readers = (
+        lambda: read_training_table(path, "y", Wanted()),
+        lambda: read_table(path, Columns(numeric=("x",))),
+        lambda: features_of(path, "y"),
+        lambda: next(stream_table(path, "y", 1)),
+    )
+    for reader in readers:
+        with pytest.raises(TableError) as told:
+            reader()
+        assert str(told.value) == f"{path}: {TWICE}"
+
+
+def test_parquet_columns_of_nothing(tmp_path):
+    """Whatever their type, as the empty columns of text are."""
+    import pyarrow
+    from pyarrow import parquet
+
+    path = tmp_path / "t.parquet"
+    for kind in (pyarrow.null(), pyarrow.string(), pyarrow.float64()):
+        columns = {"x": [1, 2], "z": pyarrow.nulls(2, kind), "y": ["a", "b"]}
+        parquet.write_table(pyarrow.table(columns), path)
+        with pytest.raises(TableError, match=r"column 'z' has no values; leave it out \(--drop z\)"):
+            read_training_table(path, "y", Wanted())
+        assert read_training_table(path, "y", Wanted(drop=("z",)))[2].names == ("x",)
+
+
+@pytest.mark.parametrize("value", [[0], {"a": 0}])
+def test_parquet_values_that_are_several(tmp_path, value):
+    path = tmp_path / "t.parquet"
+    frame = pandas.DataFrame({"x": [1, 2, 3], "y": [None, value, value]})
+    frame.to_parquet(path)
+    with pytest.raises(TableError, match=r"row 2: column 'y' holds .*, more than one value: make a column"):
+        read_training_table(path, "y", Wanted())
+    frame["y"] = [value] * 3
+    frame.to_parquet(path)
+    with pytest.raises(TableError, match="row 1: column 'y' holds"):
+        next(stream_table(path, "y", 1))
+    with pytest.raises(TableError, match="row 1: column 'y' holds"):
+        read_training_table(path, "x", Wanted())

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 
-from multimargin import KernelSVM, LinearSVM, load, save
+from multimargin import KernelSVM, LinearSVM, LinearSVMCV, load, save
 from multimargin.data.container import read_container, write_container
 from multimargin.linear import directions, training
 from multimargin.linear.checkpoint import CHECKPOINT, CheckpointError
@@ -466,6 +466,20 @@ def test_models_do_not_carry_it(iris, tmp_path):
 
 
 # Files that are no good
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such files there")
+def test_what_is_no_file(iris, tmp_path):
+    """A pipe that nobody writes to would be read for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    places = {"/dev/null": "a device", tmp_path / "pipe": "a pipe", tmp_path / "link": "a pipe", tmp_path: "a folder"}
+    for model in (LinearSVM(), KernelSVM(), LinearSVMCV(Cs=2)):
+        for path, kind in places.items():
+            with pytest.raises(CheckpointError) as told:
+                model.set_params(checkpoint=path).fit(*iris)
+            assert str(told.value) == f"{path}: is {kind}, which keeps no checkpoint; give the name of a file"
+            assert not hasattr(model, "classes_")
 
 
 @pytest.mark.parametrize("number", [np.inf, -1.0])

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from multimargin.commands.errors import TERMINATED
 from multimargin.commands.options import Parser, seconds
-from multimargin.commands.terminal import Terminal
+from multimargin.commands.signals import adds_nothing, exit_code, handled
+from multimargin.commands.terminal import Terminal, check_output
 
 
 def add_checkpoint_options(parser: Parser, what: str) -> None:
@@ -29,6 +28,14 @@ def add_checkpoint_options(parser: Parser, what: str) -> None:
         default=600.0,
         help="seconds between two states (default: 600)",
     )
+
+
+def check_checkpoint(path: str, *, apart_from: tuple[str, ...], outputs: tuple[str, ...]) -> None:
+    """Refuse a file that cannot be written, as of any output, and what is no file: before anything is read."""
+    check_output(path, apart_from=apart_from, outputs=outputs)
+    from multimargin.linear.checkpoint import check_no_special_file
+
+    check_no_special_file(path)
 
 
 def has_checkpoint(args: argparse.Namespace) -> bool:
@@ -50,7 +57,7 @@ def to_go_on(args: argparse.Namespace, work: str = "training", *, past_limit: bo
 def terminable_work(
     args: argparse.Namespace, terminal: Terminal, run: Callable[[Sequence[int]], int], work: str = "training"
 ) -> int:
-    """With a checkpoint SIGTERM is a chance to write one; ``run`` is told whether it came."""
+    """With a checkpoint SIGTERM and SIGHUP are a chance to write one; ``run`` is told which of them came."""
     if args.checkpoint is None:
         return run(())
     with _terminable() as terminated:
@@ -60,7 +67,7 @@ def terminable_work(
             if not terminated:
                 raise
             terminal.warn(f"terminated: {_held(args, work) if has_checkpoint(args) else 'there is no checkpoint yet'}")
-            return TERMINATED
+            return exit_code(terminated[0])
 
 
 def _held(args: argparse.Namespace, work: str, changed: str = "") -> str:
@@ -69,17 +76,16 @@ def _held(args: argparse.Namespace, work: str, changed: str = "") -> str:
 
 @contextmanager
 def _terminable() -> Iterator[list[int]]:
-    """SIGTERM ends the work as Ctrl-C does, at a point to go on from; whether it came."""
+    """SIGTERM and SIGHUP end the work as Ctrl-C does, at a point to go on from; which of them came."""
     from multimargin.linear.interrupts import interrupt
 
     came: list[int] = []
 
     def end(number: int, _: Any) -> None:
+        if came and adds_nothing(number):
+            return
         came.append(number)
         interrupt()
 
-    before = signal.signal(signal.SIGTERM, end)
-    try:
+    with handled(end):
         yield came
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 DONE, FAILED, USAGE, NOT_CONVERGED = 0, 1, 2, 3
 INTERRUPTED = 130  # as shells number a program that Ctrl-C ended
-TERMINATED = 143  # and one that SIGTERM ended
 CLOSED_PIPE = 141  # and one whose reader went away
 
 

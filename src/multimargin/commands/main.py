@@ -10,14 +10,15 @@ from typing import Any
 
 import multimargin
 from multimargin.commands import compare, completion, convert, demo, predict, report, train, tune
-from multimargin.commands.errors import CLOSED_PIPE, FAILED, INTERRUPTED, TERMINATED, USAGE, CommandError
+from multimargin.commands.errors import CLOSED_PIPE, FAILED, INTERRUPTED, USAGE, CommandError
 from multimargin.commands.liblinear_flags import with_weights_in_words
 from multimargin.commands.options import Parser
 from multimargin.commands.signals import Terminated, terminable
 from multimargin.commands.terminal import Terminal, send_nowhere, tell, written
 
 _ABOUT = "Multi-class support vector machines, trained exactly and certified."
-_CODES = """exit codes: 0 done, 1 failed, 2 wrong usage, 3 trained but not converged, 130 interrupted, 143 terminated
+_CODES = """exit codes: 0 done, 1 failed, 2 wrong usage, 3 trained but not converged, 130 interrupted, 143 terminated,
+129 hung up
 
 example:
   multimargin train @digits digits.model --holdout 0.25
@@ -49,17 +50,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv : list of str or None
         The words after ``multimargin``; None takes them from the shell.
     """
-    for name in ("stdout", "stderr"):  # one that was closed takes everything, and keeps nothing
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     try:
+        for name in ("stdout", "stderr"):  # one that was closed takes everything, and keeps nothing
+            if getattr(sys, name) is None:
+                setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
         with terminable():
             code = _run(list(sys.argv[1:] if argv is None else argv))
             written("", flush=True)
             return code
-    except Terminated:
+    except Terminated as end:
         tell("multimargin: terminated")
-        return TERMINATED
+        return end.code
+    except KeyboardInterrupt:
+        tell("multimargin: interrupted")
+        return INTERRUPTED
     except BrokenPipeError:  # as `| head` does it
         send_nowhere(sys.stdout)
         return CLOSED_PIPE
@@ -89,10 +93,6 @@ def _run(argv: list[str]) -> int:
             return args.run(args, terminal)
     except BrokenPipeError:
         raise
-    except KeyboardInterrupt:
-        terminal.clear()
-        tell("multimargin: interrupted")
-        return INTERRUPTED
     except Exception as error:
         if os.environ.get("MULTIMARGIN_TRACEBACK") == "1":
             raise

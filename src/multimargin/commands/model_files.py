@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Callable
@@ -33,8 +34,10 @@ def kind_of(path: str) -> str:
 
 def save_or_rescue(save: Callable[[str], None], path: str) -> None:
     """Write a model. If that fails, after a training of hours perhaps, it goes to the folder for temporary files."""
+    # A pipe takes no moment to write: nobody may ever read it, and then a signal is the only way out.
+    waits = not os.path.exists(path) or os.path.isfile(path)
     try:
-        with unhurried():
+        with unhurried() if waits else contextlib.nullcontext():
             save(path)
     except OSError as error:
         descriptor, elsewhere = -1, ""

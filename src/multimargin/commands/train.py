@@ -9,6 +9,7 @@ from typing import Any
 
 from multimargin.commands.checkpoints import (
     add_checkpoint_options,
+    check_checkpoint,
     has_checkpoint,
     note_going_on,
     terminable_work,
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     if args.checkpoint is not None:
         if args.folds is not None or args.find_C:
             raise UsageError("--checkpoint is of one training: leave out -v and -C (tune has one of its search)")
-        check_output(args.checkpoint, apart_from=(args.data, args.valid or ""), outputs=(args.model or "",))
+        check_checkpoint(args.checkpoint, apart_from=(args.data, args.valid or ""), outputs=(args.model or "",))
 
     from multimargin.commands.machines import machine, set_weights
     from multimargin.commands.past_memory import is_past_memory, note_in_memory, table_past_memory, train_on_blocks

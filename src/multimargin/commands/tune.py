@@ -7,8 +7,8 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from multimargin.commands.checkpoints import add_checkpoint_options, terminable_work, to_go_on
-from multimargin.commands.errors import DONE, INTERRUPTED, TERMINATED, UsageError
+from multimargin.commands.checkpoints import add_checkpoint_options, check_checkpoint, terminable_work, to_go_on
+from multimargin.commands.errors import DONE, INTERRUPTED, UsageError
 from multimargin.commands.options import (
     DATA_HELP,
     Parser,
@@ -19,6 +19,7 @@ from multimargin.commands.options import (
     folds,
     positive,
 )
+from multimargin.commands.signals import exit_code
 from multimargin.commands.terminal import Terminal, check_output
 
 _ABOUT = """Find the best C, and gamma of a kernel, by cross-validation.
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
             raise UsageError(f"--plot {args.plot}: the suffix must be one of {', '.join(_PICTURES)}")
         _check_matplotlib()
     if args.checkpoint is not None:
-        check_output(args.checkpoint, apart_from=(args.data,), outputs=(args.plot or "",))
+        check_checkpoint(args.checkpoint, apart_from=(args.data,), outputs=(args.plot or "",))
 
     from multimargin.commands.machines import machine, set_weights
 
@@ -92,7 +93,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         some = "" if scored == args.folds else f", of {scored} of {args.folds} folds"
         why = "terminated" if terminated else "interrupted"
         terminal.warn(f"{why}: this is the best so far{some}{to_go_on(args, 'search')}")
-        return TERMINATED if terminated else INTERRUPTED
+        return exit_code(terminated[0]) if terminated else INTERRUPTED
 
     return terminable_work(args, terminal, find, "search")
 

@@ -43,6 +43,13 @@ def checked_target(path: str | os.PathLike) -> Path:
     return target
 
 
+def special_kind(mode: int) -> str:
+    """What something that is no file is, by its mode; nothing of a file."""
+    kinds = {stat.S_ISDIR: "a folder", stat.S_ISFIFO: "a pipe", stat.S_ISSOCK: "a socket"}
+    found = (kind for is_one, kind in kinds.items() if is_one(mode))
+    return "" if stat.S_ISREG(mode) else next(found, "a device")
+
+
 def write_atomically(path: str | os.PathLike, parts: Iterable[bytes | memoryview], *, sync: bool = True) -> None:
     """Write a file from its parts: under a name of its own first, then renamed.
 

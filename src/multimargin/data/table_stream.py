@@ -10,6 +10,7 @@ import numpy as np
 from multimargin.data.tables import (
     TableError,
     Wanted,
+    check_header,
     check_there,
     import_pandas,
     is_numeric,
@@ -59,7 +60,7 @@ def stream_table(
         if len(gone):
             row, column = gone[0]
             raise TableError(f"{path}: row {done + row + 1}: column {names[column]!r} holds no number")
-        y = text_in(frame[label]).astype(str)
+        y = text_in(import_pandas(), path, frame[label], done).astype(str)
         if (y == "").any():
             raise TableError(f"{path}: row {done + int((y == '').argmax()) + 1}: column {label!r} holds no label")
         yield Piece(done, X, y, features)
@@ -70,6 +71,7 @@ def features_of(path, label: str) -> Features:
     """The features of a table, from its header."""
     pandas, kind = import_pandas(), suffix_of(path).removeprefix(".")
     with table_errors(pandas, path):
+        check_header(pandas, path, path, kind)
         if kind == "parquet":
             frames, close = _parquet(path, 1, header=True)
         else:
@@ -112,6 +114,7 @@ _ALIKE = "tables of one store must have the same columns, in any order"
 def _frames(path, label: str, n_rows: int) -> Iterator[Any]:
     pandas, kind = import_pandas(), suffix_of(path).removeprefix(".")
     with table_errors(pandas, path):
+        check_header(pandas, path, path, kind)
         frames, close = _parquet(path, n_rows) if kind == "parquet" else _text(pandas, path, kind, label, n_rows)
     try:
         while True:

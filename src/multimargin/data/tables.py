@@ -17,6 +17,7 @@ import io
 import os
 import shlex
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -105,8 +106,8 @@ def read_training_table(path, label: str, wanted: Wanted, kind: str | None = Non
     if not columns.names:
         raise TableError(f"{path}: has no column for features besides {', '.join(map(repr, named))}")
     frame = _frame(pandas, file, raw, columns, extra=(label,))
-    for name in columns.numeric:
-        if frame[name].isna().all():
+    for name in columns.numeric + tuple(free):  # Parquet has columns of nothing that are no numbers
+        if raw[name].isna().all():
             raise TableError(f"{path}: column {name!r} has no values; leave it out (--drop {shlex.quote(name)})")
     y = labels_in(path, frame.pop(label), label)
     return frame, y, columns
@@ -248,6 +249,21 @@ def table_errors(pandas: Any, path) -> Iterator[None]:
         raise TableError(f"{path}: cannot be read as a table: {said}") from None
 
 
+def check_header(pandas: Any, path, source: Any, kind: str) -> None:
+    """Refuse a table with a column twice: pandas gives the second one another name, and the label is a feature then."""
+    if kind == "parquet":
+        from pyarrow.parquet import ParquetFile
+
+        with ParquetFile(source) as file:
+            names = file.schema_arrow.names
+    else:
+        first = read_text(pandas, source, kind, header=None, nrows=1, dtype=str, keep_default_na=False)
+        names = first.iloc[0].tolist()
+    for name, count in Counter(names).items():
+        if name and count > 1:  # those without a name are told apart
+            raise TableError(f"{path}: has {count} columns {name!r}; give each a name of its own")
+
+
 def read_text(pandas: Any, source: Any, kind: str, **options: Any) -> Any:
     """What pandas reads of .csv or .tsv text; numbers are the nearest ones."""
     precision = exact_numbers(pandas.__version__)
@@ -264,6 +280,7 @@ def _read(pandas: Any, file: _File, **options: Any) -> Any:
     """The file as pandas sees it; its errors with the name of the file."""
     path = file.path
     with table_errors(pandas, path):
+        check_header(pandas, path, file.open(), file.kind)
         if file.kind == "parquet":
             frame = pandas.read_parquet(file.open())
             frame.columns = [str(name) for name in frame.columns]
@@ -312,7 +329,7 @@ def _frame(pandas: Any, file: _File, raw: Any, columns: Columns, extra: tuple[st
     if as_text and file.kind != "parquet":  # pandas guessed types; read what is text again without
         exact = _read(pandas, file, usecols=list(dict.fromkeys(as_text)), dtype=str, keep_default_na=False)
     made = {name: numbers_in(pandas, file.path, raw[name]) for name in columns.numeric}
-    made |= {name: text_in(exact[name]) for name in as_text}
+    made |= {name: text_in(pandas, file.path, exact[name]) for name in as_text}
     for name, meanings in columns.meanings:
         values = [meanings.get(text, text) for text in made[name]]
         made[name] = pandas.Series(values, dtype=object)  # as it is: pandas would take None for NaN
@@ -337,8 +354,16 @@ def numbers_in(pandas: Any, path, column: Any, first_row: int = 0) -> np.ndarray
     return values
 
 
-def text_in(column: Any) -> np.ndarray:
-    """Strings; what is missing is the empty one."""
+def text_in(pandas: Any, path, column: Any, first_row: int = 0) -> np.ndarray:
+    """Strings; what is missing is the empty one. Lists, which Parquet has, are refused."""
+    if pandas.api.types.is_object_dtype(column):
+        plain = np.fromiter(map(pandas.api.types.is_scalar, column), dtype=bool, count=len(column))
+        if not plain.all():
+            row = int(np.flatnonzero(~plain)[0])
+            raise TableError(
+                f"{path}: row {first_row + row + 1}: column {column.name!r} holds {str(column.iloc[row])!r}, more than "
+                "one value: make a column of each, or leave them out"
+            )
     values = np.empty(len(column), dtype=object)
     values[:] = ["" if gone else str(value) for value, gone in zip(column, column.isna(), strict=True)]
     return values

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from multimargin import __version__
-from multimargin.data.atomic import checked_target, remove_leftovers
+from multimargin.data.atomic import checked_target, remove_leftovers, special_kind
 from multimargin.data.container import Kind, read_container, write_container
 from multimargin.linear.state import State, Stateful, number, part, prefixed
 
@@ -66,10 +66,11 @@ class StateFile:
     Raises
     ------
     CheckpointError
-        If the file is damaged, or of something else.
+        If the file is damaged, or of something else; or no file, but a pipe, a device or a folder.
     """
 
     def __init__(self, path: str | os.PathLike, every: float, identity: Mapping[str, str]):
+        check_no_special_file(path)
         self.path, self.every, self.identity = checked_target(path), every, dict(identity)
         self.state: State | None = None
         self.beside = FilesBeside()
@@ -180,6 +181,21 @@ class Checkpoint(StateFile):
     def save(self, loop: State) -> None:
         """Write the state."""
         self.write(prefixed("loop", loop) | prefixed("training", self.training.state()))
+
+
+def check_no_special_file(path: str | os.PathLike) -> None:
+    """Refuse what is there and no file: a pipe keeps no state, and reading one may never end.
+
+    Raises
+    ------
+    CheckpointError
+        With what it is.
+    """
+    kind = ""
+    with suppress(OSError, ValueError):  # nothing is there; or others tell why nothing can be
+        kind = special_kind(os.stat(path).st_mode)
+    if kind:
+        raise CHECKPOINT.refuse(path, f"is {kind}, which keeps no checkpoint", "give the name of a file")
 
 
 def _differences(was: dict[str, Any], now: dict[str, str]) -> list[str]:
