@@ -17,9 +17,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from multimargin.data.blocks import BlockStore
+from multimargin.data.kinds import check_kind
 from multimargin.data.labels import check_labels, plain_labels
 from multimargin.data.rows import check_masks, check_sparse, with_plain_parts
-from multimargin.estimators.bad_rows import check_dates, check_path, explained
+from multimargin.estimators.bad_rows import check_path, explained
 from multimargin.estimators.calibration import log_probabilities, probabilities
 from multimargin.estimators.callbacks import CallbackSupport, observed, with_callbacks
 from multimargin.estimators.identity import identity
@@ -150,7 +151,7 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
             self._check_as_fitted()
             check_decisions(self)
         check_path(X)
-        check_dates(X)
+        check_kind(X, "X")
         check_masks(X, "X")
         if sp.issparse(X):
             check_sparse(X)
@@ -171,6 +172,7 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         return validated
 
     def _weights_of_rows(self, X, sample_weight) -> np.ndarray:
+        check_kind(sample_weight, "sample_weight")
         check_masks(sample_weight, "sample_weight")
         try:
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
