@@ -182,6 +182,11 @@ LABELLED = [
     (lambda: fit(weights=np.zeros(30)), ValueError, "Sample weights must contain at least one non-zero number"),
     (lambda: fit(weights="balanced"), ValueError, "sample_weight must be a number", "'balanced'"),
     (lambda: fit(weights=np.full(30, 1e-310)), ValueError, "C times the weights is 0, or below 1e-300", "raise C=1"),
+    (
+        lambda: fit(class_weight="balanced", weights=np.full(30, 1e308)),
+        ValueError,
+        "C times the weights must be finite",
+    ),
     (lambda: fit(C=1e300, weights=np.full(30, 1e10)), ValueError, "C times the weights must be finite: lower C=1e+300"),
     (lambda: fit(labels=ROWS[:, 0]), ValueError, "Unknown label type: continuous"),
     (lambda: fit(labels=np.zeros(30)), ValueError, "needs at least 2 classes; y has only one class, 0.0"),

@@ -196,7 +196,8 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
             return None
         if duals.shape != (len(cap), self._n_lanes()) or not np.array_equal(self._dual_labels, encoded):
             return None
-        factor = np.minimum(np.divide(cap, self._dual_caps, out=np.zeros_like(cap), where=self._dual_caps > 0), 1.0)
+        smaller = np.minimum(cap, self._dual_caps)  # before they are divided, which could overflow
+        factor = np.divide(smaller, self._dual_caps, out=np.zeros_like(cap), where=self._dual_caps > 0)
         return self._feasible(sp.csr_array(duals.multiply(factor[:, None])))
 
     def _feasible(self, duals: sp.csr_array) -> sp.csr_array:

@@ -131,7 +131,8 @@ class Margins:
     def _class_weights(self, counts: np.ndarray) -> np.ndarray:
         k = len(self.classes_)
         if isinstance(self.class_weight, str):
-            return np.divide(counts.sum(), k * counts, out=np.zeros(k), where=counts > 0)
+            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused as a cap
+                return np.divide(counts.sum(), k * counts, out=np.zeros(k), where=counts > 0)
         factors = np.ones(k)
         for label, factor in dict(self.class_weight).items():
             single = np.isscalar(label)  # a tuple would be compared class by class
