@@ -42,6 +42,7 @@ X, y = load_iris(return_X_y=True)
 ROWS, LABELS = X[::5], y[::5]  # 30 rows, for what is trained before it goes wrong
 PARTS = da.from_array(ROWS, chunks=(10, 4))
 DAYS = np.arange("2024-01-01", "2024-01-31", dtype="datetime64[D]")
+HALVES = (np.arange(0, 30, 2), np.arange(1, 30, 2))
 STRINGS = np.dtypes.StringDType(na_object=None)
 MIXED = np.array([1, "a", 2] * 10, dtype=object)
 
@@ -148,6 +149,21 @@ PARAMETERS = [
     (lambda: kernel(kernel=lambda A, B: np.negative(A, out=A) @ B.T), ValueError, "read-only"),
     (lambda: cv(scoring=["accuracy", "f1_macro"]), ValueError, "scoring must be one score", "'f1_macro'"),
     (lambda: cv(cv=1), ValueError, "n_splits=2 or more, got n_splits=1"),
+    (lambda: cv(cv=[([0, 15, 29], [1, 99])]), ValueError, "cv=[([0, 15, 29], [1, 99])]", "fold 0 holds out", "got 99"),
+    (lambda: cv(cv=[HALVES, ([-31], [1])]), ValueError, "what fold 1 trains on must be numbers of rows from 0 to 29"),
+    (
+        lambda: cv(cv=[([0.0, 15.0], [1])]),
+        ValueError,
+        "what fold 0 trains on must be",
+        "array of float64 of shape (2,)",
+    ),
+    (lambda: cv(cv=[HALVES, ([], [1])]), ValueError, "what fold 1 trains on is no row at all: choose other folds"),
+    (lambda: cv(cv=[([0, 15], LABELS > 2)]), ValueError, "what fold 0 holds out is no row at all"),
+    (lambda: cv(cv=[(LABELS[1:] > 0, [1])]), ValueError, "what fold 0 trains on", "a mask of 30, got a mask of 29"),
+    (lambda: cv(scoring=lambda *of: "good"), ValueError, "must give a number, got 'good', of str, for C=0.001 in fold"),
+    (lambda: cv(scoring=lambda *of: np.ones(3)), ValueError, "scoring=<function", "of ndarray, for C=0.001 in fold"),
+    (lambda: cv(scoring=lambda *of: None), ValueError, "must give a number, got None, of NoneType"),
+    (lambda: cv(scoring=lambda *of: np.inf), ValueError, "gives NaN or infinity for every C: there is none to choose"),
     (lambda: cv(cv=1000), ValueError, "n_splits=1000", "n_samples=30"),
     (lambda: cv(Cs=0), ValueError, "Cs must be", "at least 1, got 0"),
     (lambda: cv(Cs=[]), ValueError, "Cs must be an integer or an array of numbers, got []"),
