@@ -217,13 +217,18 @@ def test_where_a_number_is_none(value, row, column):
 
 
 def test_what_rows_are_checked_for():
+    durations = np.ones((2, 3), object)
+    durations[1, 2] = np.timedelta64(1, "D")
     for X, words in (
         (np.ones(3), r"X has the shape \(3,\), but the model expects rows of 3 features"),
         (np.ones((2, 2)), r"X has the shape \(2, 2\), but the model expects rows of 3 features"),
         (sp.csr_array(np.ones((2, 4))), r"X has the shape \(2, 4\), but the model expects rows of 3 features"),
         (np.ones((2, 3), complex), "X must hold real numbers, got dtype complex128"),
-        (np.zeros((2, 3), "M8[D]"), "X must hold real numbers"),
-        (np.zeros((2, 3), "m8[D]"), "X must hold real numbers"),
+        (np.zeros((2, 3), "M8[D]"), "X holds dates or durations .it is datetime64.D.."),
+        (np.zeros((2, 3), "m8[D]"), "X holds dates or durations .it is timedelta64.D.."),
+        (np.full((2, 3), np.timedelta64(1, "D")).astype(object), "X holds dates or durations"),
+        (durations, "X holds dates or durations .it is timedelta64."),
+        (np.zeros((2, 3), [("k", float)]), "X holds records .*give plain values: one field"),
         (np.ma.masked_equal(A, 3.0), "X has masked entries"),
     ):
         with pytest.raises(ValueError, match=words):

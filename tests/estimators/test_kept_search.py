@@ -29,8 +29,8 @@ class File:
         self.removed += 1
 
 
-def fitted(duals=DUALS):
-    return SimpleNamespace(dual_coef_=duals)
+def fitted(duals=DUALS, converged=True):
+    return SimpleNamespace(dual_coef_=duals, converged_=converged)
 
 
 def test_a_search_that_is_not_kept():
@@ -40,6 +40,7 @@ def test_a_search_that_is_not_kept():
     search.finish(1, 2, fitted(), (0.5, 1e-3, 7))
     search.save()
     assert search.told[1, :, 2].tolist() == [0.5, 1e-3, 7.0] and np.isnan(search.told).sum() == 15
+    assert search.converged.tolist() == [[False] * 3, [False, False, True]]
 
 
 @pytest.mark.parametrize("due", [False, True])
@@ -82,6 +83,17 @@ def test_a_search_goes_on_from_its_state(tmp_path):
     assert fresh.begin(0, model, np.array([1.0, 2.0]), X, Y, None) == 0 and not hasattr(model, "dual_coef_")
 
 
+def test_which_fits_converged_is_kept(tmp_path):
+    file = File(tmp_path / "state")
+    search = KeptSearch(2, 2, file)
+    search.finish(0, 0, fitted(converged=False), (0.5, 1e-3, 7))
+    search.finish(1, 0, fitted(), (0.5, 1e-3, 7))
+    search.save()
+    again = KeptSearch(2, 2, File(tmp_path / "state", file.written[-1]))
+    assert again.converged.tolist() == [[False, False], [True, False]]
+    assert KeptSearch(2, 2, File(tmp_path / "state", state())).converged.all()  # of a version that did not keep it
+
+
 def test_the_duals_of_the_last_fit_are_the_next_ones_start(tmp_path):
     before = LinearSVM(C=0.5).fit(X, Y)
     duals = {f"fold0.{name}": getattr(before.dual_coef_, name) for name in ("data", "indices", "indptr")}
@@ -107,6 +119,8 @@ def test_the_duals_of_the_last_fit_are_the_next_ones_start(tmp_path):
         (state(finished=np.array([1.0, 2.0])) | {"finished": np.array([1.0, 2.0])}, "there are no such fits"),
         (state(told=np.zeros(11)), "every fit must have a score, a gap and epochs"),
         (state(dtype=np.float32), "every fit must have a score, a gap and epochs"),
+        (state(converged=np.ones(3, bool)), "it must be said whether it converged"),
+        (state(converged=np.ones(4)), "it must be said whether it converged"),
         (state(gap=-1e-9), "gaps and epochs must be finite and not negative"),
         (state(gap=np.inf), "gaps and epochs must be finite and not negative"),
         (state(finished=(2, 2)), "gaps and epochs must be finite and not negative"),

@@ -384,6 +384,15 @@ def test_new_weights_rescale_the_duals(iris, formulation):
     assert_same_optimum(back, LinearSVM(formulation, tol=1e-6).fit(X, y))
 
 
+def test_weights_may_grow_from_almost_nothing(iris):
+    X, y = iris
+    weight = np.ones(len(y))
+    weight[0] = 1e-290
+    model = LinearSVM(warm_start=True).fit(X, y, weight)
+    weight[0] = 1e20  # by more than a float64 says
+    assert_same_optimum(model.fit(X, y, weight), LinearSVM().fit(X, y, weight))
+
+
 def refit(model, X, y, **changes):
     return model.set_params(**changes).fit(X, y)
 

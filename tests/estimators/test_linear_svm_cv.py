@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -138,9 +139,10 @@ def test_scoring(digits):
     assert model.scores_[0, 0] == get_scorer("f1_macro")(single, digits[0][test], digits[1][test])
 
 
-def test_fits_that_do_not_converge_are_counted_in_one_warning(digits):
+@pytest.mark.parametrize("stopping", ["gap", "violation"])
+def test_fits_that_do_not_converge_are_counted_in_one_warning(digits, stopping):
     with pytest.warns(ConvergenceWarning) as caught:
-        LinearSVMCV([1.0, 100.0], cv=3, max_iter=1, solver="sdm").fit(*digits)
+        LinearSVMCV([1.0, 100.0], cv=3, max_iter=1, solver="sdm", stopping=stopping).fit(*digits)
     messages = [str(warning.message) for warning in caught]
     assert len(messages) == 2  # that of the folds, that of the model
     assert "6 of the 6 fits" in messages[0]
@@ -230,8 +232,28 @@ def test_scores_that_are_no_numbers_are_not_the_best(iris):
     with pytest.warns(UserWarning, match=r"scores of C = \[1.0, 10.0\] are NaN"):
         model = LinearSVMCV(Cs=[0.1, 0.5, 1.0, 10.0], scoring=not_a_number_above(0.7), tol=0.1).fit(*iris)
     assert (model.C_, model.best_score_) == (0.1, 0.3)
-    with pytest.raises(ValueError, match="gives NaN for every C"):
+    with pytest.raises(ValueError, match="gives NaN or infinity for every C"):
         LinearSVMCV(Cs=[1.0, 10.0], scoring=not_a_number_above(0.7), tol=0.1).fit(*iris)
+
+
+def test_infinite_scores_are_not_the_best(iris):
+    with pytest.warns(UserWarning, match=r"scores of C = \[0.1, 0.5\] are NaN or infinite"):
+        model = LinearSVMCV([0.1, 0.5, 1.0], scoring=lambda model, X, y: np.inf if model.C < 1 else 0.3, tol=0.1)
+        model.fit(*iris)
+    assert (model.C_, model.best_score_) == (1.0, 0.3)
+
+
+@pytest.mark.parametrize("score", [np.float32(0.5), np.array([0.5]), Fraction(1, 2), 0.5])
+def test_scores_of_any_kind_of_number(iris, score):
+    assert LinearSVMCV([1.0], cv=3, scoring=lambda model, X, y: score, tol=0.1).fit(*iris).best_score_ == 0.5
+
+
+def test_folds_may_be_masks(iris):
+    X, y = iris
+    folds = list(StratifiedKFold(3).split(X, y))
+    masks = [tuple(np.isin(np.arange(len(y)), rows) for rows in fold) for fold in folds]
+    by_number, by_mask = (LinearSVMCV([0.1, 1.0], cv=each, tol=0.1).fit(X, y) for each in (folds, masks))
+    np.testing.assert_array_equal(by_number.scores_, by_mask.scores_)
 
 
 def test_a_fit_that_is_refused_leaves_the_model_as_it_was(iris):

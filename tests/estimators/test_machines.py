@@ -317,11 +317,11 @@ def test_grids_of_C():
             LinearSVMCV(Cs=wrong)._grid()
 
 
-def chosen(scores, gaps=0.0, **options):
+def chosen(scores, gaps=0.0, converged=True, **options):
     model = LinearSVMCV(**options)
     scores = np.array(scores)
     told = np.stack([scores, np.broadcast_to(gaps, scores.shape), np.full(scores.shape, 7.0)], axis=1)
-    model._choose(np.array([1.0, 2.0, 4.0]), told)
+    model._choose(np.array([1.0, 2.0, 4.0]), told, np.broadcast_to(converged, scores.shape))
     return model
 
 
@@ -331,13 +331,19 @@ def test_the_best_C():
     assert model.epochs_.dtype == np.int64 and model.epochs_.tolist() == [[7] * 3] * 2
     with pytest.warns(UserWarning, match=r"scores of C = \[2\.0\] are NaN"):
         assert chosen([[0.5, np.nan, 0.4]]).C_ == 1.0
-    with pytest.raises(ValueError, match="gives NaN for every C"):
-        chosen([[np.nan] * 3])
+    for number in (np.inf, -np.inf, np.nan):
+        with pytest.warns(UserWarning, match=r"scores of C = \[2\.0\] are NaN or infinite"):
+            assert chosen([[0.5, number, 0.4], [0.5, np.inf, 0.6]]).C_ == 1.0
+        with pytest.raises(ValueError, match="gives NaN or infinity for every C"):
+            chosen([[number] * 3])
     with pytest.warns(ConvergenceWarning, match=r"2 of the 3 fits of LinearSVMCV did not reach tol=0\.1 .*is 0\.3\)"):
         chosen([[0.5] * 3], np.array([[0.1, 0.2, 0.3]]), tol=0.1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         chosen([[0.5] * 3], np.array([[0.1, 0.2, 0.3]]), tol=0.1, stopping="violation")
+    for options in ({"stopping": "violation"}, {}):
+        with pytest.warns(ConvergenceWarning, match="1 of the 3 fits of LinearSVMCV did not reach tol=0.1"):
+            chosen([[0.5] * 3], 0.05, [True, False, True], tol=0.1, **options)
 
 
 def test_who_takes_weights():

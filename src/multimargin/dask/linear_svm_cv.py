@@ -95,7 +95,7 @@ class LinearSVMCV(LinearSVM, linear_svm_cv.LinearSVMCV):
                         search.finish(fold, number, model, told)
                         progress.finished(fold, number)
         del blocks
-        self._choose(values, search.told)
+        self._choose(values, search.told, search.converged)
         return self._requested(X, y, sample_weight)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from distributed import get_worker, secede
 
+from multimargin.data.kinds import check_kind
 from multimargin.data.labels import check_labels, plain_labels
 from multimargin.data.rows import check_masks, checked
 from multimargin.distributed.collective import Listener, connect, why_unreachable
@@ -54,6 +55,7 @@ def prepared(X: Any, y: Any, weight: Any, number: int) -> Block:
         check_masks(y, "y")
         y = np.asarray(plain_labels(y))
         if weight is not None:
+            check_kind(weight, "sample_weight")
             check_masks(weight, "sample_weight")
             weight = np.asarray(weight, dtype=np.float64)
             if weight.shape != y.shape or not np.isfinite(weight).all() or (weight < 0).any():

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from multimargin.data.kinds import check_kind
 from multimargin.data.labels import plain_labels
 from multimargin.data.npz import read_npz
 from multimargin.data.rows import canonical, check_masks, check_sparse, where_not_finite
@@ -130,6 +131,7 @@ def checked(X: Any, y: Any, weight: Any, begin: list[int], name: str, dtype: np.
 def _fitting(X: Any, y: Any, weight: Any, dtype: np.dtype | None) -> tuple[Any, np.ndarray, np.ndarray | None]:
     for given, what in ((X, "X"), (y, "y"), (weight, "weights")):
         check_masks(given, what)
+    check_kind(weight, "weights")
     if sp.issparse(X):
         check_sparse(X)
         X = X.tocsr()

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from multimargin.data.kinds import records
+
 _INTEGERS = (int, np.integer)
 _BOOLEANS = (bool, np.bool_)
 _FLOATS = (float, np.float16, np.float32)  # float64 is a float
@@ -18,6 +20,8 @@ def plain_labels(y: Any) -> Any:
     dtype = getattr(y, "dtype", None)
     if dtype is None or np.ndim(y) != 1:
         return y
+    if getattr(dtype, "kind", "") == "V":
+        raise ValueError(records("y", dtype))
     if not isinstance(dtype, np.dtype):
         return _of_pandas(y, dtype)
     if dtype.kind in "OT":

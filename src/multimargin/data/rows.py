@@ -9,6 +9,7 @@ import numpy as np
 
 from multimargin import _core
 from multimargin.data.csr import Csr
+from multimargin.data.kinds import check_kind
 
 # Training gathers the non-zeros of a dense array, when they are so few, once for its many passes; they then take at
 # most half the memory of the array.
@@ -106,7 +107,8 @@ def checked(X: Any, n_features: int | None = None) -> Any:
     if X.ndim != 2 or (n_features is not None and X.shape[1] != n_features):
         expected = "rows" if n_features is None else f"rows of {n_features} features"
         raise ValueError(f"X has the shape {X.shape}, but the model expects {expected}")
-    if X.dtype.kind in "Mmc":  # dates, durations and complex numbers would become numbers of some sort
+    check_kind(X, "X")
+    if X.dtype.kind == "c":
         raise ValueError(f"X must hold real numbers, got dtype {X.dtype}")
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)

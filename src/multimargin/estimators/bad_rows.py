@@ -30,20 +30,6 @@ def check_path(X: Any) -> None:
         )
 
 
-def check_dates(X: Any) -> None:
-    """Refuse dates and durations, which NumPy takes for numbers of whatever unit they happen to be in."""
-    if hasattr(X, "dtypes") and hasattr(X, "columns"):
-        kinds = [(f"column {name!r}", kind) for name, kind in zip(X.columns, X.dtypes, strict=False)]
-    else:
-        kinds = [("it", getattr(X, "dtype", None))]
-    for where, kind in kinds:
-        if getattr(kind, "kind", "") in ("M", "m"):
-            raise ValueError(
-                f"X holds dates or durations ({where} is {kind}): make numbers of them first, such as days: "
-                'x.astype("datetime64[D]").astype(float), or x / np.timedelta64(1, "D") for durations'
-            )
-
-
 def explained(error: ValueError | OverflowError, X: Any, y: Any) -> ValueError | OverflowError:
     """The same error; where it leaves open which entry it is about, that is said."""
     first, _, rest = str(error).partition("\n")

@@ -17,9 +17,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from multimargin.data.blocks import BlockStore
+from multimargin.data.kinds import check_kind
 from multimargin.data.labels import check_labels, plain_labels
 from multimargin.data.rows import check_masks, check_sparse, with_plain_parts
-from multimargin.estimators.bad_rows import check_dates, check_path, explained
+from multimargin.estimators.bad_rows import check_path, explained
 from multimargin.estimators.calibration import log_probabilities, probabilities
 from multimargin.estimators.callbacks import CallbackSupport, observed, with_callbacks
 from multimargin.estimators.identity import identity
@@ -156,7 +157,7 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
             self._check_as_fitted()
             check_decisions(self)
         check_path(X)
-        check_dates(X)
+        check_kind(X, "X")
         check_masks(X, "X")
         if sp.issparse(X):
             check_sparse(X)
@@ -177,6 +178,7 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         return validated
 
     def _weights_of_rows(self, X, sample_weight) -> np.ndarray:
+        check_kind(sample_weight, "sample_weight")
         check_masks(sample_weight, "sample_weight")
         try:
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -200,7 +202,8 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
             return None
         if duals.shape != (len(cap), self._n_lanes()) or not np.array_equal(self._dual_labels, encoded):
             return None
-        factor = np.minimum(np.divide(cap, self._dual_caps, out=np.zeros_like(cap), where=self._dual_caps > 0), 1.0)
+        smaller = np.minimum(cap, self._dual_caps)  # before they are divided, which could overflow
+        factor = np.divide(smaller, self._dual_caps, out=np.zeros_like(cap), where=self._dual_caps > 0)
         return self._feasible(sp.csr_array(duals.multiply(factor[:, None])))
 
     def _feasible(self, duals: sp.csr_array) -> sp.csr_array:

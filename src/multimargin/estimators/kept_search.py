@@ -34,10 +34,12 @@ class Search:
     ----------
     told : ndarray of shape (n_folds, 3, n_values)
         Score, gap and epochs for every C; NaN where there was no fit yet.
+    converged : ndarray of bool, of shape (n_folds, n_values)
     """
 
     def __init__(self, n_folds: int, n_values: int):
         self.told = np.full((n_folds, 3, n_values), np.nan)
+        self.converged = np.zeros((n_folds, n_values), bool)
 
     def begin(self, fold: int, model: Any, values: np.ndarray, X: Any, y: np.ndarray, weight: np.ndarray | None) -> int:
         """The number of the first C that there was no fit for; the model has the duals to start from."""
@@ -50,6 +52,7 @@ class Search:
     def finish(self, fold: int, number: int, model: Any, told: tuple[float, float, int]) -> None:
         """A fit has come to its end."""
         self.told[fold, :, number] = told
+        self.converged[fold, number] = model.converged_
 
     def save(self) -> None:
         """The search has come to its end, or is stopped."""
@@ -112,7 +115,7 @@ class KeptSearch(Search, FilesBeside):
                 _remove(path)
 
     def _write(self) -> None:
-        state = {"finished": self._finished.copy(), "told": self.told.ravel()}
+        state = {"finished": self._finished.copy(), "told": self.told.ravel(), "converged": self.converged.ravel()}
         for fold, duals in self._starts.items():
             if self._finished[fold] < self.told.shape[2]:
                 state |= prefixed(f"fold{fold}", duals)
@@ -126,6 +129,10 @@ class KeptSearch(Search, FilesBeside):
             raise ValueError(f"there are no such fits: {folds} folds have {values} each")
         if told.dtype != np.float64 or told.size != self.told.size:
             raise ValueError("every fit must have a score, a gap and epochs")
+        # Files of earlier versions do not say which fits converged.
+        converged = state.get("converged", np.ones(folds * values, bool))
+        if converged.dtype != bool or converged.size != folds * values:
+            raise ValueError("of every fit it must be said whether it converged")
         told = told.reshape(self.told.shape)
         for fold, count in enumerate(finished.tolist()):
             gaps_and_epochs = told[fold, 1:, :count]
@@ -134,6 +141,7 @@ class KeptSearch(Search, FilesBeside):
             if 0 < count < values:
                 self._starts[fold] = part(state, f"fold{fold}")
         self.told, self._finished = told.copy(), finished.copy()
+        self.converged = converged.reshape(self.converged.shape).copy()
 
 
 def refit_file(path: str | os.PathLike) -> Path:

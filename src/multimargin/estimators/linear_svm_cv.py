@@ -33,6 +33,7 @@ from multimargin.estimators.linear_svm import LinearSVM
 from multimargin.estimators.names import knows_other_names
 from multimargin.estimators.parameters import SMALLEST_C, check_number, n_threads
 from multimargin.estimators.progress import SearchProgress
+from multimargin.estimators.splits import checked_folds, checked_score
 from multimargin.estimators.threads import in_threads
 from multimargin.linear.checkpoint import Checkpoint, StateFile
 
@@ -244,13 +245,7 @@ solver_options, checkpoint_every
         weights = None if sample_weight is None else self._weights_of_rows(rows, sample_weight)
         of_splitter, of_scorer = self._handed_on(scorer, weights, groups, params)
         folds = list(check_cv(self.cv, labels, classifier=True).split(rows, labels, **of_splitter))
-        if not folds:
-            raise ValueError(f"cv={self.cv!r} has no folds")
-        for number, (train, _) in enumerate(folds):
-            if weights is not None and not weights[train].any():
-                raise ValueError(
-                    f"sample_weight is zero for all rows that fold {number} trains on: choose other folds by cv"
-                )
+        folds = checked_folds(self.cv, folds, len(labels), weights)
         threads = n_threads(self.n_jobs)
         of_fold |= {"n_jobs": max(1, threads // len(folds)), "verbose": 0, "probability": False}
         stop, search = Event(), self._search(rows, labels, sample_weight, folds, values, of_scorer)
@@ -269,7 +264,7 @@ solver_options, checkpoint_every
             model = LinearSVM(**of_fold | {"warm_start": True, "callbacks": [unless_stopped]})
             for number in range(search.begin(fold, model, values, *learnt, weight), len(values)):
                 model.set_params(C=values[number], checkpoint=search.fit_file(fold, number)).fit(*learnt, weight)
-                score = scorer(model, *held_out, **handed_on)
+                score = checked_score(scorer(model, *held_out, **handed_on), self.scoring, values[number], fold)
                 search.finish(fold, number, model, (score, model.worst_gap_, model.n_iter_))
                 progress.finished(fold, number)
 
@@ -279,7 +274,7 @@ solver_options, checkpoint_every
                 in_threads(path, list(range(len(folds))), threads, stop)
             finally:
                 search.save()
-        self._choose(values, search.told)
+        self._choose(values, search.told, search.converged)
         request, *given = self._requested(X, y, sample_weight)
         if isinstance(search, KeptSearch):
             request.checkpoint.beside = search  # it is over when the last fit is
@@ -306,20 +301,24 @@ solver_options, checkpoint_every
         """That of the last fit, beside that of the search."""
         return Checkpoint(refit_file(self.checkpoint), self.checkpoint_every, identity)
 
-    def _choose(self, values: np.ndarray, results: np.ndarray) -> None:
-        """The best C, by score, gap and epochs of every fold (first axis) and C (last)."""
+    def _choose(self, values: np.ndarray, results: np.ndarray, converged: np.ndarray) -> None:
+        """The best C, by score, gap and epochs of every fold (first axis) and C (last), and whether it converged."""
         self.Cs_ = values
         self.scores_, self.gaps_ = results[:, 0], results[:, 1]
         self.epochs_ = results[:, 2].astype(np.int64)
-        means = self.scores_.mean(axis=0)
-        unknown = np.isnan(means)
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = self.scores_.mean(axis=0)
+        unknown = ~np.isfinite(means)
         if unknown.all():
-            raise ValueError(f"scoring={self.scoring!r} gives NaN for every C: there is none to choose")
+            raise ValueError(f"scoring={self.scoring!r} gives NaN or infinity for every C: there is none to choose")
         if unknown.any():
-            warnings.warn(f"scores of C = {values[unknown].tolist()} are NaN: others are chosen from", stacklevel=7)
-        best = int(np.nanargmax(means))
+            which = values[unknown].tolist()
+            warnings.warn(f"scores of C = {which} are NaN or infinite: others are chosen from", stacklevel=7)
+        best = int(np.where(unknown, -np.inf, means).argmax())
         self.C_, self.best_score_ = float(values[best]), float(means[best])
-        short = int((self.gaps_ > self.tol).sum()) if self.stopping == "gap" else 0
+        if self.stopping == "gap":  # also of a checkpoint that does not say which converged
+            converged = converged & (self.gaps_ <= self.tol)
+        short = int((~converged).sum())
         if short:
             warnings.warn(
                 f"{short} of the {self.gaps_.size} fits of LinearSVMCV did not reach tol={self.tol:g} (gaps_ has their "

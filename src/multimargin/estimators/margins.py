@@ -137,12 +137,15 @@ class Margins:
     def _class_weights(self, counts: np.ndarray) -> np.ndarray:
         k = len(self.classes_)
         if isinstance(self.class_weight, str):
-            return np.divide(counts.sum(), k * counts, out=np.zeros(k), where=counts > 0)
+            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused as a cap
+                return np.divide(counts.sum(), k * counts, out=np.zeros(k), where=counts > 0)
         factors = np.ones(k)
         for label, factor in dict(self.class_weight).items():
-            where = np.flatnonzero(self.classes_ == label)
+            single = np.isscalar(label)  # a tuple would be compared class by class
+            where = np.flatnonzero(self.classes_ == label) if single else ()
             if not len(where):
-                raise ValueError(f"class_weight names class {label!r}, which is not among {self.classes_!r}")
+                hint = "" if single else "; a key is one label, with a factor of its own"
+                raise ValueError(f"class_weight names class {label!r}, which is not among {self.classes_!r}{hint}")
             factors[where] = factor
         return factors
 
