@@ -790,3 +790,40 @@ def test_records_of_a_forged_checkpoint_are_whole_numbers(iris, tmp_path):
     write_container(path, CHECKPOINT, description, arrays)
     with pytest.raises(CheckpointError):
         LinearSVM(**options).fit(*iris)
+
+
+def test_a_file_that_another_training_has_written_stays(iris, tmp_path):
+    X, y = iris
+    path = tmp_path / "both"
+    other = LinearSVM(C=2.0, tol=1e-2, solver="sdm", max_iter=2, checkpoint=path, checkpoint_every=0)
+
+    def write_too(record):
+        if not records:  # before the first state of this one
+            other.fit(X, y)
+        records.append(record)
+
+    records = []
+    first = LinearSVM(C=1.0, tol=1e-2, solver="sdm", checkpoint=path, checkpoint_every=0, callbacks=[write_too])
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        first.fit(X, y)
+    assert first.converged_ and len(records) > 3
+    said = [str(each.message) for each in said if each.category is RuntimeWarning]
+    assert said and all("another training has written it meanwhile; give each a checkpoint" in each for each in said)
+    assert path.exists()  # the other one's, though this one is over
+    other.set_params(max_iter=1000).fit(X, y)
+    assert other.converged_ and not path.exists()
+
+
+@pytest.mark.parametrize("probability", [False, True])
+def test_a_checkpoint_that_cannot_be_written_is_an_error_after_the_training_if_warnings_are(
+    iris, tmp_path, probability
+):
+    X, y = iris
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    model = LinearSVM(tol=1e-7, checkpoint=folder / "state", checkpoint_every=0, probability=probability)
+    model.set_params(callbacks=[_Remove(folder)])
+    with pytest.raises(RuntimeWarning, match="no checkpoint was written"):  # warnings are errors in the tests
+        model.fit(X, y)
+    assert model.converged_ and model.score(X, y) > 0.9 and hasattr(model, "calibration_") == probability

@@ -87,8 +87,7 @@ def machine(problem, losses, dual, *, candidate=None, n_blocks=1, **algorithm):
             out.array[:, : problem.lanes] = candidate
         return candidate is not None
 
-    given = {"lists": True, "stopping": "gap", "tol": 0.1, "done": False, "converged": False}
-    given["weights"] = SimpleNamespace(is_sparse=False)
+    given = {"lists": True, "stopping": "gap", "tol": 0.1, "done": False, "converged": False, "weights": None}
     blocks = [FakeBlock(losses, dual, problem.lanes) for _ in range(n_blocks)]
     made = SimpleNamespace(candidate=write, **given | algorithm)
     return Machine(problem, FakeExamples(blocks), made, seed=5)

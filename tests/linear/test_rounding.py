@@ -35,10 +35,10 @@ def test_equal_rows_are_summed_within_the_roundings_that_are_counted():
     X = np.full((N, 1), ODD)
     machine = machine_of(X, np.zeros(N, np.int32), np.ones(N))
     machine.blocks[0].alpha[:, 0] = 1.0
-    sums = machine._sums()
+    V = machine.new_weights(single_precision=False)
+    sums = machine._sums(V)
     allowed = Fraction(sums.roundings) * UNIT * exact
     assert abs(one_after_the_other - exact) > 2 * allowed  # so V must not be one sum
-    V = machine.new_weights(single_precision=False)
     machine.rebuild(V)
     assert abs(Fraction(float(V.array[0, 0])) - exact) <= allowed
     assert sums.roundings < 4500

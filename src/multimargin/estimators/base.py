@@ -83,8 +83,10 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
                 interrupted = apart._calibrate(request, trained, started)
         if interrupted:
             raise KeyboardInterrupt
-        if request.checkpoint is not None and trained.outcome.stopped_by in self._over_when:
-            request.checkpoint.remove()  # there is nothing left to do
+        if request.checkpoint is not None:
+            if trained.outcome.stopped_by in self._over_when:
+                request.checkpoint.remove()  # there is nothing left to do
+            request.checkpoint.complain()
         why_not = apart._why_not_converged(trained.outcome)
         if why_not:
             warnings.warn(why_not, ConvergenceWarning, stacklevel=4)

@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from multimargin import __version__
@@ -76,7 +77,9 @@ class StateFile:
         self.beside = FilesBeside()
         self.written = time.monotonic()
         remove_leftovers(self.path)
-        self.goes_on = self.path.exists()
+        self._stamp = _stamp_of(self.path)  # of what was read, or written here, last
+        self.goes_on = self._stamp is not None
+        self._complaint: Warning | None = None  # that was to be an error
         if self.goes_on:
             self.state = self._read()
 
@@ -116,7 +119,10 @@ class StateFile:
         return time.monotonic() - self.written >= self.every
 
     def write(self, state: State) -> None:
-        """Replace the state. A disk that is full is no reason to lose a training: it is said, the last file stays."""
+        """Replace the state. A disk that is full is no reason to lose a training: it is said, the last file stays.
+
+        So does a file that is somebody else's by now.
+        """
         description = {
             "format": FORMAT,
             "format_version": VERSION,
@@ -124,20 +130,46 @@ class StateFile:
             "identity": self.identity,
         }
         try:
+            if not self._is_ours():
+                raise FileExistsError("another training has written it meanwhile; give each a checkpoint of its own")
             self.beside.make_last()
             write_container(self.path, CHECKPOINT, description, state)
+            self._stamp = _stamp_of(self.path)
             self.beside.state_is_written()
         except (OSError, ValueError) as error:  # the latter if there are too many machines to describe
-            warnings.warn(
-                f"no checkpoint was written to {self.path} ({error}); training goes on", RuntimeWarning, stacklevel=3
-            )
+            self._warn(f"no checkpoint was written to {self.path} ({error}); training goes on")
         self.written = time.monotonic()
+
+    def _warn(self, what: str) -> None:
+        try:
+            warnings.warn(what, RuntimeWarning, stacklevel=4)
+        except RuntimeWarning as error:  # warnings are errors: this one waits until the training is over
+            self._complaint = error
+
+    def complain(self) -> None:
+        """After the training: raise the warning that was to be an error."""
+        if self._complaint is not None:
+            raise self._complaint
+
+    def _is_ours(self) -> bool:
+        stamp = _stamp_of(self.path)
+        return stamp is None or stamp == self._stamp
 
     def remove(self) -> None:
         """There is nothing left to do."""
-        with suppress(FileNotFoundError):
-            self.path.unlink()
+        if self._is_ours():
+            with suppress(FileNotFoundError):
+                self.path.unlink()
         self.beside.state_is_removed()
+
+
+def _stamp_of(path: Path) -> tuple[int, int, int] | None:
+    """What is another one for each file that is written."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 class Checkpoint(StateFile):

@@ -231,7 +231,7 @@ class Machine:
 
     def rebuild(self, weights: _core.Weights) -> None:
         """weights, which are zero, <- V = sum alpha x."""
-        most = self._sums().most
+        most = self._sums(weights).most
         apart = weights if self.examples.n <= most else self.new_weights(single_precision=False)
         rows = 0
         for block, begin, end in self.slices(most=most):
@@ -245,8 +245,8 @@ class Machine:
             weights.array[:] += apart.array
         self.examples.complete(weights)
 
-    def _sums(self) -> Sums:
-        weights = None if self.algorithm.weights.is_sparse else self.n_weights * self.problem.lanes
+    def _sums(self, V: _core.Weights) -> Sums:
+        weights = None if V.is_sparse else self.n_weights * self.problem.lanes
         n_slices = self.cost_of_pass / BUDGET + self.examples.n_blocks
         return Sums.of(self.examples.n, self.cost_of_pass, weights, n_slices)
 
@@ -286,7 +286,7 @@ class Machine:
         if not (np.isfinite(primal).all() and np.isfinite(lower).all()):
             raise NotFinite("the objective is not a finite number: scale the features, or lower C")
         longest = sqrt(self.examples.norm_range[1])
-        lower = np.maximum(lower - self._sums().rounding_of_duals(v_norms, sizes, longest), share)
+        lower = np.maximum(lower - self._sums(W).rounding_of_duals(v_norms, sizes, longest), share)
         worst = float(np.max((primal - lower) / np.maximum(np.abs(primal), SMALLEST_OBJECTIVE)))
         if worst < -_ROUNDING or np.sum(primal) < np.sum(lower) - _ROUNDING * abs(np.sum(primal)):
             raise RuntimeError("a dual value above the primal value: alpha is not feasible; please report this")
@@ -308,7 +308,7 @@ class Machine:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sums of the losses by scale of W and part; of the dual's terms by part, and of the sizes of those of the
         squared hinge; in threads as the visits are."""
-        most = self._sums().most
+        most = self._sums(W).most
 
         def of(blocks: Iterable[_core.Block]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             losses, (dual, sizes) = np.zeros((len(SCALES), self.problem.n_parts)), np.zeros((2, self.problem.n_parts))
