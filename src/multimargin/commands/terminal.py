@@ -36,13 +36,13 @@ class Terminal:
         self._next = 0.0
 
     def say(self, text: str = "") -> None:
-        """A line of the result, for people."""
+        """A line of the result, for people; letters that the output's encoding lacks are escaped."""
         if not self.as_json:
             self.clear()
-            self.write([f"{text}\n"])
+            self.write([_encodable(f"{text}\n")])
 
     def write(self, lines: Iterable[str]) -> None:
-        """A result, as it is."""
+        """A result, as it is: one that the output's encoding cannot tell is an error."""
         lines = iter(lines)
         while some := "".join(islice(lines, _LINES)):
             self.clear()
@@ -58,7 +58,10 @@ class Terminal:
         """The result, for programs."""
         if self.as_json:
             self.clear()
-            self.write([json.dumps(_plain(result), ensure_ascii=False), "\n"])
+            text = json.dumps(_plain(result), ensure_ascii=False)
+            if text != _encodable(text):
+                text = json.dumps(_plain(result))  # JSON's own escapes: nothing is lost
+            self.write([text, "\n"])
 
     def note(self, text: str) -> None:
         """Something worth knowing, on stderr."""
@@ -112,6 +115,16 @@ def written(text: str, *, flush: bool) -> None:
     except OSError as error:
         send_nowhere(sys.stdout)
         raise OSError(error.errno, f"{error.strerror}; write elsewhere", "standard output") from None
+
+
+def _encodable(text: str) -> str:
+    """With a backslash and a number for letters that the encoding of stdout lacks."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding, getattr(sys.stdout, "errors", None) or "strict")
+    except UnicodeEncodeError:
+        return text.encode(encoding, "backslashreplace").decode(encoding)
+    return text
 
 
 def one_line(text: object) -> str:
