@@ -275,3 +275,26 @@ def test_measures_of_a_peer():
     row = _measured("Peer", Peer(), "one_vs_rest", X, Y, X, Y, ours)
     assert row["objective"] is None and row["gap"] is None
     assert _measured("Peer", Peer(), None, X, Y, X, Y, ours)["solver"] == "libsvm"
+
+
+# Threads
+
+
+def test_no_threads_can_be_started(run, folder, models, monkeypatch):
+    """Reading does without; training with several says which option wants them; a search with one needs none."""
+    expected = run("predict", folder / "digits.svm", models / "digits", "-").out
+    tuned = ("tune", "@iris", "--C-range", "0.1", "1", "--json", "--quiet")
+    accuracies = {fit["C"]: fit["accuracy"] for fit in run(*tuned).json["points"]}
+
+    def fails(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fails)
+    monkeypatch.setattr("multimargin.data.svmlight.PART_BYTES", 64)
+    assert run("predict", folder / "digits.svm", models / "digits", "-").out == expected
+    assert {fit["C"]: fit["accuracy"] for fit in run(*tuned).json["points"]} == accuracies
+    for words in (("train", folder / "digits.svm", "m", "--formulation", "one_vs_rest"), ("tune", "@iris")):
+        done = run(*words, "--n-jobs", "4")
+        assert done.code == 1 and done.err.startswith("multimargin: error: can't start new thread: the system allows")
+        assert done.err.endswith("; --n-jobs 1 needs none\n")
+    assert run("train", folder / "digits.svm", "m", "--memory-mb", "0.2").code == 0
