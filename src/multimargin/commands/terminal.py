@@ -208,8 +208,13 @@ def _begins_as_model(path: str) -> bool:
     from multimargin.commands.model_files import kind_of
 
     with open(path, "rb") as file:
-        ours = file.read(64)[8:].startswith(_OUR_MODEL)
+        ours = begins_as_ours(file.read(64))
     return ours or kind_of(path) != "multimargin"  # which is what kind_of calls all the rest
+
+
+def begins_as_ours(begin: bytes) -> bool:
+    """Whether these are the first bytes of a model that multimargin wrote."""
+    return begin[8:].startswith(_OUR_MODEL)
 
 
 def _begins_as_report(path: str) -> bool:
