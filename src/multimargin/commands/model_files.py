@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from multimargin.commands.errors import CommandError
+from multimargin.commands.given_paths import is_there
 from multimargin.commands.signals import unhurried
 from multimargin.commands.terminal import begins_as_ours
 from multimargin.data.atomic import special_kind
@@ -21,7 +22,7 @@ _BEGIN = {b"solver_type": "liblinear", b"svm_type": "libsvm"}
 
 def check_model_file(path: str) -> None:
     """Refuse what is no file, before anything is loaded for it."""
-    if not os.path.exists(path):
+    if not is_there(path):
         raise CommandError(f"{path}: there is no such model file")
     if (kind := special_kind(os.stat(path).st_mode)) not in ("", "a pipe"):
         raise CommandError(f"{path}: is {kind}, not a model file")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from multimargin.commands.errors import CommandError
+from multimargin.commands.given_paths import check_name
 
 _REFRESH = 0.1  # seconds between two states of the live line
 _LINES = 1000  # that are written at once
@@ -160,6 +161,7 @@ def check_output(
         raise CommandError(f"{path!r}: the output needs the name of a file")
     if path == "-" and replaces is not None:
         raise CommandError(f"-: a {replaces} is not written to standard output; give the name of a file")
+    check_name(path)
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         _check_writable(path)
         return
@@ -195,7 +197,10 @@ def _is_same(path: str, other: str) -> bool:
     """Whether two names are of one file, also of one that is not there yet."""
     if os.path.exists(path) and os.path.exists(other):
         return os.path.samefile(path, other)
-    return os.path.realpath(path) == os.path.realpath(other)
+    try:
+        return os.path.realpath(path) == os.path.realpath(other)
+    except FileNotFoundError:  # the working directory is gone, and with it all that is named by its place there
+        return False
 
 
 def _check_writable(path: str) -> None:

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from multimargin.data.atomic import special_kind, write_atomically
+from multimargin.data.file_bytes import naming_reads
 
 _DTYPES = {
     "F64": "<f8",
@@ -134,7 +135,7 @@ def read_container(path: str | os.PathLike, kind: Kind) -> tuple[dict[str, Any],
     """
     if (special := special_kind(os.stat(path).st_mode)) and special != "a folder":
         raise kind.refuse(path, f"is {special}, not a file", kind.advice)
-    with open(path, "rb", buffering=0) as file:
+    with naming_reads(path), open(path, "rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         start = file.read(_CHECKSUM.stop)
         n_header = _check_beginning(path, kind, start, size)
