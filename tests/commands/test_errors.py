@@ -12,6 +12,7 @@ from multimargin.commands.errors import CommandError
 from multimargin.commands.main import main
 from multimargin.commands.terminal import Terminal, check_output
 from multimargin.data.blocks import write_blocks
+from multimargin.data.svmlight import read_svmlight
 
 # words, exit code, what the line says; {d} is the folder of data, {m} that of models, {here} the working folder
 CASES = [
@@ -319,3 +320,77 @@ def test_one_file_by_two_names_is_one(tmp_path):
     for output, given in (("other", "data"), ("link", "new"), ("new", "link")):
         with pytest.raises(CommandError, match="is also an input"):
             check_output(str(tmp_path / output), apart_from=(str(tmp_path / given),))
+
+
+def child(program, *words, cwd=None):
+    """What the program says in a process of its own, after some lines of Python."""
+    end = "\nimport sys\nfrom multimargin.commands.main import main\nsys.exit(main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", program + end, *map(str, words)], capture_output=True, text=True, timeout=120, cwd=cwd
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def test_folders_that_may_not_be_searched(run, monkeypatch):
+    """Nobody can say whether the file is there."""
+    inside = "closed/f"
+    usual = os.stat
+
+    def closed(path, *args, **options):
+        if str(path).startswith("closed/"):
+            raise PermissionError(13, "Permission denied", path)
+        return usual(path, *args, **options)
+
+    monkeypatch.setattr(os, "stat", closed)
+    cases = [("train", inside, "m"), ("predict", "@digits", inside, "-"), ("train", "@iris", "m", "--valid", inside)]
+    cases += [("tune", inside), ("convert", inside, "m.liblinear"), ("convert", inside, "m.blocks")]
+    for words in cases:
+        done = run(*words)
+        assert (done.code, done.err) == (1, "multimargin: error: closed/f: permission denied\n"), words
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders in use cannot be removed there")
+def test_a_working_directory_that_is_gone(folder, tmp_path):
+    (tmp_path / "gone").mkdir()
+    gone = "import os\nos.rmdir(os.getcwd())"
+    for data in ("@iris", folder / "digits.svm"):
+        (tmp_path / "gone").mkdir(exist_ok=True)
+        done = child(gone, "train", data, tmp_path / "m", "--max-iter", "2", "--tol", "1", cwd=tmp_path / "gone")
+        assert done.returncode == 0, done
+        (tmp_path / "m").unlink()
+    said = "the working directory is gone; change to one that is there, or give a path from the root on"
+    for words, name in ((("train", "@iris", "m"), "m"), (("train", "d", tmp_path / "m"), "d"), (("tune", "d"), "d")):
+        (tmp_path / "gone").mkdir(exist_ok=True)
+        done = child(gone, *words, cwd=tmp_path / "gone")
+        assert (done.returncode, done.stderr) == (1, f"multimargin: error: {name}: {said}\n")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="needs a file that can be opened, and not be read")
+def test_reads_that_fail_name_the_file(run, models):
+    for words in (("predict", "/proc/self/mem", models / "digits", "-"), ("train", "/proc/self/mem", "m")):
+        done = run(*words, "--format", "svmlight")
+        assert (done.code, done.err) == (1, "multimargin: error: /proc/self/mem: input/output error\n")
+    with pytest.raises(OSError, match="error") as told:
+        read_svmlight("/proc/self/mem")
+    assert told.value.filename == "/proc/self/mem"
+
+
+def test_names_that_are_too_long_are_refused_before_the_training(run, monkeypatch):
+    monkeypatch.setattr("multimargin.commands.fitting.fit", None)
+    name = "m" * 300
+    for words in (("train", "@iris", name), ("train", "@iris", "m", "--checkpoint", name)):
+        done = run(*words)
+        said = f"{name}: is too long for a file there (a name of 300 bytes); choose a shorter one"
+        assert (done.code, done.err) == (1, f"multimargin: error: {said}\n")
+
+
+def test_numpy_that_cannot_be_loaded():
+    """Its error is a page of advice; the reason is at the end."""
+    without = "import sys, types\nclass Broken:\n    def find_spec(self, name, path=None, target=None):\n"
+    without += "        if name == 'numpy':\n            raise ImportError('''\\n\\nIMPORTANT: PLEASE READ THIS\\n\\n"
+    without += "* The NumPy version is: \"2.0\"\\n\\nOriginal error was: libx.so: failed to map segment\\n''')\n"
+    without += "sys.meta_path.insert(0, Broken())"
+    done = child(without, "train", "@iris", "m")
+    assert done.returncode == 1
+    assert done.stderr == "multimargin: error: NumPy could not be loaded: libx.so: failed to map segment\n"

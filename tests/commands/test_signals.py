@@ -135,6 +135,16 @@ def test_closed_outputs(model, closed):
     assert load(model / "n").converged_
 
 
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_names_that_the_output_cannot_say_are_no_failure(tmp_path, more):
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    done = program("train", "@iris", "m\xe9.model", *more, cwd=tmp_path, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("m\\u00e9.model" if more else "m\\xe9.model") in done.stdout or "m\\udcc3" in done.stdout
+    (written,) = tmp_path.iterdir()
+    assert load(written).converged_
+
+
 def test_a_model_that_cannot_be_written_is_rescued(run, tmp_path, monkeypatch):
     """The folder is gone when training is done."""
     import tempfile

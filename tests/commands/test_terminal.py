@@ -2,6 +2,7 @@
 
 import argparse
 import io
+import json
 import math
 import os
 import sys
@@ -222,6 +223,22 @@ def test_an_output_that_is_full_is_named(monkeypatch, at):
 def test_nobody_listening_is_no_reason_to_fail(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Full(OSError(5, "Input/output error"), "write"))
     terminal.tell("words")
+
+
+def test_letters_that_the_encoding_lacks(monkeypatch):
+    """A summary says them by number, as does JSON, which loses nothing; a result is not changed."""
+    for encoding, name in (("ascii", "m\xe9.model"), ("utf-8", "m\udce9.model")):
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding))
+        escaped = name.encode("ascii", "backslashreplace").decode()
+        Terminal().summary(f"model {name}")
+        Terminal(as_json=True).answer({"model": name})
+        with pytest.raises(UnicodeEncodeError):
+            Terminal().write([name])
+        summary, answer = sys.stdout.buffer.getvalue().decode().splitlines()
+        assert summary == f"model {escaped}" and json.loads(answer) == {"model": name}
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "ascii", errors="surrogateescape"))
+    Terminal().summary(name)
+    assert sys.stdout.buffer.getvalue() == b"m\xe9.model\n"
 
 
 def test_one_line():

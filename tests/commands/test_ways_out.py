@@ -4,6 +4,7 @@ import io
 import os
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -275,3 +276,83 @@ def test_measures_of_a_peer():
     row = _measured("Peer", Peer(), "one_vs_rest", X, Y, X, Y, ours)
     assert row["objective"] is None and row["gap"] is None
     assert _measured("Peer", Peer(), None, X, Y, X, Y, ours)["solver"] == "libsvm"
+
+
+# Threads
+
+
+def test_no_threads_can_be_started(run, folder, models, monkeypatch):
+    """Reading does without; training with several says which option wants them; a search with one needs none."""
+    expected = run("predict", folder / "digits.svm", models / "digits", "-").out
+    tuned = ("tune", "@iris", "--C-range", "0.1", "1", "--json", "--quiet")
+    accuracies = {fit["C"]: fit["accuracy"] for fit in run(*tuned).json["points"]}
+
+    def fails(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fails)
+    monkeypatch.setattr("multimargin.data.svmlight.PART_BYTES", 64)
+    assert run("predict", folder / "digits.svm", models / "digits", "-").out == expected
+    assert {fit["C"]: fit["accuracy"] for fit in run(*tuned).json["points"]} == accuracies
+    for words in (("train", folder / "digits.svm", "m", "--formulation", "one_vs_rest"), ("tune", "@iris")):
+        done = run(*words, "--n-jobs", "4")
+        assert done.code == 1 and done.err.startswith("multimargin: error: can't start new thread: the system allows")
+        assert done.err.endswith("; --n-jobs 1 needs none\n")
+    assert run("train", folder / "digits.svm", "m", "--memory-mb", "0.2").code == 0
+
+
+# Models through pipes
+
+
+@pytest.fixture
+def piped(tmp_path):
+    """A pipe that something is written into as soon as somebody reads."""
+    writers = []
+
+    def pipe(content):
+        path = tmp_path / f"pipe{len(writers)}"
+        os.mkfifo(path)
+
+        def write():
+            with suppress(BrokenPipeError), open(path, "wb") as file:
+                file.write(content)
+
+        writers.append(threading.Thread(target=write))
+        writers[-1].start()
+        return path
+
+    yield pipe
+    for writer in writers:
+        writer.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes by name there")
+def test_models_through_pipes(run, folder, models, piped):
+    data = folder / "digits.svm"
+    expected = run("predict", data, models / "digits", "-").out
+    run("train", data, "rest", "-s", "3", "-q")
+    run("convert", "rest", "rest.liblinear")
+    of_rest = run("predict", data, "rest", "-").out
+    for model, labels in ((models / "digits", expected), (Path("rest.liblinear"), of_rest)):
+        done = run("predict", data, piped(model.read_bytes()), "-")
+        assert (done.code, done.out) == (0, labels), done
+    assert run("convert", piped(Path("rest").read_bytes()), "again.liblinear").code == 0
+    assert Path("again.liblinear").read_bytes() == Path("rest.liblinear").read_bytes()
+    assert run("report", piped((models / "digits").read_bytes()), data, "r.html").code == 0
+    for content, said in (
+        (b"", "is empty, no model"),
+        (b"\0" * 10_000_000, "this is not a model of multimargin"),
+        (b"\x80" * 100, "this is a pickle"),
+        ((models / "digits").read_bytes()[:-1], "bytes follow the header"),
+    ):
+        path = piped(content)
+        done = run("predict", data, path, "-")
+        assert done.code == 1 and done.err.startswith(f"multimargin: error: {path}: ") and said in done.err, done
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="needs /dev/zero")
+def test_models_are_no_devices(run, folder):
+    for words in (("predict", folder / "digits.svm", "/dev/zero", "-"), ("convert", "/dev/zero", "m.libsvm")):
+        assert run(*words).err == "multimargin: error: /dev/zero: is a device, not a model file\n"
+    with pytest.raises(ValueError, match="/dev/zero: is a device, not a file; "):
+        load("/dev/zero")

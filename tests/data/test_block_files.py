@@ -19,7 +19,7 @@ from multimargin.data.block_files import (
 )
 from multimargin.data.blocks import open_blocks, write_blocks
 from multimargin.data.memory import memory_of_machine
-from multimargin.data.thread_pool import ThreadPool
+from multimargin.data.thread_pool import NoThreadsError, ThreadPool
 
 LABELS = np.array([1, 0, 1], np.int32)
 X = sp.csr_array(np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0], [0.0, 4.0, 5.0]]))
@@ -215,7 +215,7 @@ def test_memory_of_a_container(monkeypatch, tmp_path):
 def test_a_thread_that_cannot_be_had(monkeypatch):
     from concurrent.futures import ThreadPoolExecutor
 
-    for said, error in (("can't start new thread", MemoryError), ("cannot schedule new futures", RuntimeError)):
+    for said, error in (("can't start new thread", NoThreadsError), ("cannot schedule new futures", RuntimeError)):
 
         def fails(*args, said=said):
             raise RuntimeError(said)

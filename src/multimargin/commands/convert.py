@@ -55,9 +55,16 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     """Load the one, write the other."""
     if args.out.rstrip("/").lower().endswith(".blocks"):
         return _write_blocks(args, terminal)
+    from multimargin.commands.model_files import model_file
+
+    with model_file(args.model) as there:
+        return _convert(args, there, terminal)
+
+
+def _convert(args: argparse.Namespace, there: str, terminal: Terminal) -> int:
     from multimargin.commands.model_files import kind_of, load_model
 
-    source = kind_of(args.model)
+    source = kind_of(there)
     to = args.to or next((kind for suffix, kind in _SUFFIXES.items() if args.out.lower().endswith(suffix)), None)
     if to is None and source != "multimargin":
         to = "multimargin"
@@ -66,7 +73,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
             f"{args.out}: which format? Say --to {'|'.join(_KINDS)}, or use its suffix (see convert --help)"
         )
     check_output(args.out, apart_from=(args.model,), replaces=None if to == "onnx" else "model")  # ONNX has no sign
-    model = load_model(args.model)
+    model = load_model(there)
     try:
         _writer(to)(model, args.out)
     except (TypeError, ValueError) as error:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from multimargin.commands.errors import CommandError, UsageError
+from multimargin.commands.given_paths import is_there
 from multimargin.commands.options import FORMATS
 from multimargin.commands.stored_rows import is_store
 from multimargin.data.tables import Columns, Wanted, column_names, listed, read_table, read_training_table, suffix_of
@@ -169,7 +170,7 @@ def format_of(path: str, said: str | None) -> str:
     """How a file is to be read: as it was said, else by its suffix; text that says nothing is svmlight."""
     if path.startswith("@"):
         return "bundled"
-    if not os.path.exists(path):
+    if not is_there(path):
         raise CommandError(f"{path}: there is no such file")
     if is_store(path):
         raise CommandError(

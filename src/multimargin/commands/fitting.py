@@ -15,6 +15,7 @@ import numpy as np
 from multimargin.commands.datasets import Dataset
 from multimargin.commands.errors import CommandError
 from multimargin.data.tables import labels_as
+from multimargin.data.thread_pool import NoThreadsError
 from multimargin.estimators.plain_linear import PlainLinearSVM
 
 
@@ -65,6 +66,18 @@ def fit(machine: Any, X: Any, y: np.ndarray | None, begun: Callable[[], None] | 
 
     ``begun`` is called when nothing was refused.
     """
+    try:
+        return _fit(machine, X, y, begun)
+    except NoThreadsError as error:
+        raise no_threads(error) from None
+
+
+def no_threads(error: NoThreadsError) -> CommandError:
+    """With the option in the place of the parameter."""
+    return CommandError(str(error).replace("n_jobs=1", "--n-jobs 1"))
+
+
+def _fit(machine: Any, X: Any, y: np.ndarray | None, begun: Callable[[], None] | None) -> Fit:
     started = time.perf_counter()
     if isinstance(machine, PlainLinearSVM) and y is not None:  # stores, which have their labels, are not for it
         machine.fit(X, y)

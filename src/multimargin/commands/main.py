@@ -120,6 +120,8 @@ def _in_words(error: Exception) -> str:
     said = str(error).strip()
     if isinstance(error, CommandError):
         said = said.replace("\n", "\\n")  # in the name of a file
+    if isinstance(error, ImportError) and "NumPy version" in said:  # a page of advice, and the reason at its end
+        said = f"NumPy could not be loaded: {said.splitlines()[-1].removeprefix('Original error was: ')}"
     first = " ".join((said.splitlines() or [""])[0].split())
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {(error.strerror or first).lower()}"

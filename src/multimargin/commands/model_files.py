@@ -4,29 +4,59 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from multimargin.commands.errors import CommandError
+from multimargin.commands.given_paths import is_there
 from multimargin.commands.signals import unhurried
+from multimargin.commands.terminal import begins_as_ours
+from multimargin.data.atomic import special_kind
+from multimargin.models.errors import ModelFormatError
 
+_BEGINNING = 64  # bytes that tell what it is
 _BEGIN = {b"solver_type": "liblinear", b"svm_type": "libsvm"}
 
 
 def check_model_file(path: str) -> None:
     """Refuse what is no file, before anything is loaded for it."""
-    if not os.path.exists(path):
+    if not is_there(path):
         raise CommandError(f"{path}: there is no such model file")
-    if os.path.isdir(path):
-        raise CommandError(f"{path}: is a folder, not a model file")
+    if (kind := special_kind(os.stat(path).st_mode)) not in ("", "a pipe"):
+        raise CommandError(f"{path}: is {kind}, not a model file")
+
+
+@contextlib.contextmanager
+def model_file(path: str) -> Iterator[str]:
+    """A model file by a name under which it can be read more than once: what comes through a pipe is in a file of its
+    own meanwhile. What does not begin as a model is not read to its end, which may never come."""
+    check_model_file(path)
+    if not special_kind(os.stat(path).st_mode):
+        yield path
+        return
+    with tempfile.NamedTemporaryFile(prefix="multimargin-", suffix=".model") as copy:
+        with open(path, "rb") as pipe:
+            copy.write(begin := pipe.read(_BEGINNING))
+            if _begins_as_any(begin):
+                shutil.copyfileobj(pipe, copy)
+        copy.flush()
+        try:
+            yield copy.name
+        except (CommandError, ModelFormatError) as error:
+            raise type(error)(str(error).replace(copy.name, path)) from None
+
+
+def _begins_as_any(begin: bytes) -> bool:
+    return begins_as_ours(begin) or begin.startswith(tuple(_BEGIN))
 
 
 def kind_of(path: str) -> str:
     """multimargin, liblinear or libsvm."""
     check_model_file(path)
     with open(path, "rb") as file:
-        begin = file.read(16)
+        begin = file.read(_BEGINNING)
     if not begin:
         raise CommandError(f"{path}: is empty, no model")
     return next((kind for word, kind in _BEGIN.items() if begin.startswith(word)), "multimargin")
@@ -59,15 +89,16 @@ def save_or_rescue(save: Callable[[str], None], path: str) -> None:
 
 def load_model(path: str) -> Any:
     """An estimator, or a pipeline that ends in one."""
-    kind = kind_of(path)
-    if kind == "liblinear":
-        from multimargin.models.liblinear import read_liblinear
+    with model_file(path) as there:
+        kind = kind_of(there)
+        if kind == "liblinear":
+            from multimargin.models.liblinear import read_liblinear
 
-        return read_liblinear(path)
-    if kind == "libsvm":
-        from multimargin.models.libsvm import read_libsvm
+            return read_liblinear(there)
+        if kind == "libsvm":
+            from multimargin.models.libsvm import read_libsvm
 
-        return read_libsvm(path)
-    from multimargin.models import load
+            return read_libsvm(there)
+        from multimargin.models import load
 
-    return load(path)
+        return load(there)

@@ -14,6 +14,7 @@ from typing import Any
 
 from multimargin.commands.checkpoints import has_checkpoint, note_going_on, to_go_on
 from multimargin.commands.errors import DONE, INTERRUPTED, NOT_CONVERGED, CommandError, UsageError
+from multimargin.commands.given_paths import is_there
 from multimargin.commands.reused_folder import reused_folder
 from multimargin.commands.stored_rows import is_store
 from multimargin.commands.terminal import Terminal
@@ -153,7 +154,7 @@ def write_store(
     from multimargin.data.blocks import write_blocks
 
     data = getattr(args, "data", None) or args.model
-    if not os.path.exists(data):
+    if not is_there(data):
         raise CommandError(f"{data}: there is no such file")
     terminal.status(f"writing {path}", now=True)
     options = {"n_features": getattr(args, "n_features", None), "label": args.label}

@@ -125,13 +125,14 @@ def _said(terminal: Terminal, out: str, text: str) -> None:
 
 def _load(path: str) -> Any:
     """A model; a linear one of ours without scikit-learn, whose import takes longer than most predictions."""
-    from multimargin.commands.model_files import kind_of, load_model
+    from multimargin.commands.model_files import kind_of, load_model, model_file
 
-    if kind_of(path) != "multimargin":
-        return load_model(path)
-    from multimargin.models.light import load_to_predict
+    with model_file(path) as there:
+        if kind_of(there) != "multimargin":
+            return load_model(there)
+        from multimargin.models.light import load_to_predict
 
-    return load_to_predict(path)
+        return load_to_predict(there)
 
 
 def _read(args: argparse.Namespace, terminal: Terminal, columns: Any, model: Any) -> Any:

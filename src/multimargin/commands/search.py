@@ -24,9 +24,9 @@ from multimargin.commands.checkpoints import note_going_on
 from multimargin.commands.datasets import Dataset
 from multimargin.commands.errors import CommandError
 from multimargin.commands.finished_paths import FinishedPaths, Path, Told
-from multimargin.commands.fitting import accuracy, folds_of, learn_features
+from multimargin.commands.fitting import accuracy, folds_of, learn_features, no_threads
 from multimargin.commands.words import duration
-from multimargin.data.thread_pool import ThreadPool
+from multimargin.data.thread_pool import NoThreadsError, ThreadPool
 from multimargin.estimators.identity import identity_of_folds
 from multimargin.estimators.kernel_svm import KernelSVM
 from multimargin.estimators.parameters import n_threads
@@ -227,8 +227,9 @@ class _Search:
         # Not after the pool, whose threads end later than what is in the block.
         with warnings.catch_warnings(), ThreadPool(min(self.threads, max(len(paths), 1))) as pool:
             warnings.simplefilter("ignore", ConvergenceWarning)
-            futures = [pool.submit(self._walk, path, told) for path in paths]
+            futures: list[Future] = []
             try:
+                self._begin(paths, told, pool, futures)
                 self._watch(futures)
             except BaseException:
                 self.stop.set()
@@ -238,6 +239,19 @@ class _Search:
                 self._collect(told, partly=not self.found.scores)
                 raise
             self._collect(told)
+
+    def _begin(
+        self, paths: list[Path], told: dict[Point, dict[int, Told]], pool: ThreadPool, futures: list[Future]
+    ) -> None:
+        """Have the paths walked; here and now, if one thread is wanted and not even that can be started."""
+        try:
+            for path in paths:
+                futures.append(pool.submit(self._walk, path, told))
+        except NoThreadsError as error:
+            if self.threads > 1:
+                raise no_threads(error) from None
+            for path in paths:
+                self._walk(path, told)
 
     def _watch(self, futures: list[Future]) -> None:
         """Wait, showing how far it is; an error in a fold is raised here."""
@@ -287,6 +301,8 @@ class _Search:
                 return
             try:
                 model.set_params(C=2.0**C).fit(X, fold.y)
+            except NoThreadsError as error:
+                raise no_threads(error) from None
             except ValueError as error:
                 raise CommandError(f"C = {2.0**C:g}: {error}") from error
             if stop.is_set():

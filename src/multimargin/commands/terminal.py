@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from multimargin.commands.errors import CommandError
+from multimargin.commands.given_paths import check_name
 
 _REFRESH = 0.1  # seconds between two states of the live line
 _LINES = 1000  # that are written at once
@@ -36,13 +37,13 @@ class Terminal:
         self._next = 0.0
 
     def say(self, text: str = "") -> None:
-        """A line of the result, for people."""
+        """A line of the result, for people; letters that the output's encoding lacks are escaped."""
         if not self.as_json:
             self.clear()
-            self.write([f"{text}\n"])
+            self.write([_encodable(f"{text}\n")])
 
     def write(self, lines: Iterable[str]) -> None:
-        """A result, as it is."""
+        """A result, as it is: one that the output's encoding cannot tell is an error."""
         lines = iter(lines)
         while some := "".join(islice(lines, _LINES)):
             self.clear()
@@ -58,7 +59,10 @@ class Terminal:
         """The result, for programs."""
         if self.as_json:
             self.clear()
-            self.write([json.dumps(_plain(result), ensure_ascii=False), "\n"])
+            text = json.dumps(_plain(result), ensure_ascii=False)
+            if text != _encodable(text):
+                text = json.dumps(_plain(result))  # JSON's own escapes: nothing is lost
+            self.write([text, "\n"])
 
     def note(self, text: str) -> None:
         """Something worth knowing, on stderr."""
@@ -114,6 +118,16 @@ def written(text: str, *, flush: bool) -> None:
         raise OSError(error.errno, f"{error.strerror}; write elsewhere", "standard output") from None
 
 
+def _encodable(text: str) -> str:
+    """With a backslash and a number for letters that the encoding of stdout lacks."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding, getattr(sys.stdout, "errors", None) or "strict")
+    except UnicodeEncodeError:
+        return text.encode(encoding, "backslashreplace").decode(encoding)
+    return text
+
+
 def one_line(text: object) -> str:
     """A message of a library without its line breaks, and without what a terminal obeys."""
     return " ".join(str(text).split()).translate(CONTROL_CHARACTERS)
@@ -147,6 +161,7 @@ def check_output(
         raise CommandError(f"{path!r}: the output needs the name of a file")
     if path == "-" and replaces is not None:
         raise CommandError(f"-: a {replaces} is not written to standard output; give the name of a file")
+    check_name(path)
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         _check_writable(path)
         return
@@ -182,7 +197,10 @@ def _is_same(path: str, other: str) -> bool:
     """Whether two names are of one file, also of one that is not there yet."""
     if os.path.exists(path) and os.path.exists(other):
         return os.path.samefile(path, other)
-    return os.path.realpath(path) == os.path.realpath(other)
+    try:
+        return os.path.realpath(path) == os.path.realpath(other)
+    except FileNotFoundError:  # the working directory is gone, and with it all that is named by its place there
+        return False
 
 
 def _check_writable(path: str) -> None:
@@ -195,8 +213,13 @@ def _begins_as_model(path: str) -> bool:
     from multimargin.commands.model_files import kind_of
 
     with open(path, "rb") as file:
-        ours = file.read(64)[8:].startswith(_OUR_MODEL)
+        ours = begins_as_ours(file.read(64))
     return ours or kind_of(path) != "multimargin"  # which is what kind_of calls all the rest
+
+
+def begins_as_ours(begin: bytes) -> bool:
+    """Whether these are the first bytes of a model that multimargin wrote."""
+    return begin[8:].startswith(_OUR_MODEL)
 
 
 def _begins_as_report(path: str) -> bool:

@@ -25,7 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from multimargin.data.atomic import write_atomically
+from multimargin.data.atomic import special_kind, write_atomically
+from multimargin.data.file_bytes import naming_reads
 
 _DTYPES = {
     "F64": "<f8",
@@ -132,7 +133,9 @@ def read_container(path: str | os.PathLike, kind: Kind) -> tuple[dict[str, Any],
     OSError
         If it cannot be read.
     """
-    with open(path, "rb", buffering=0) as file:
+    if (special := special_kind(os.stat(path).st_mode)) and special != "a folder":
+        raise kind.refuse(path, f"is {special}, not a file", kind.advice)
+    with naming_reads(path), open(path, "rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         start = file.read(_CHECKSUM.stop)
         n_header = _check_beginning(path, kind, start, size)

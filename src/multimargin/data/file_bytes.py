@@ -11,6 +11,7 @@ import os
 import stat
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -68,6 +69,22 @@ def read_bytes(file: str | os.PathLike | int | Any) -> memoryview:
     if isinstance(file, bool) or not (isinstance(file, int | str | os.PathLike) or hasattr(file, "read")):
         raise TypeError(f"a path, a file descriptor or a binary file object is needed, got {type(file).__name__}")
     name = name_of(file)
+    with naming_reads(name):
+        return _bytes_of(file, name)
+
+
+@contextmanager
+def naming_reads(name: str | os.PathLike) -> Iterator[None]:
+    """Around reads: the system does not say of which file one failed that is open already."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(name)) from error
+
+
+def _bytes_of(file: str | os.PathLike | int | Any, name: str) -> memoryview:
     if hasattr(file, "read"):
         return _unpacked(_read_all(file), name)
     promised = name if isinstance(file, str | os.PathLike) else ""
@@ -96,7 +113,7 @@ def stream_bytes(path: str | os.PathLike, begin: int = 0) -> Iterator[bytes]:
         As :func:`read_bytes` does.
     """
     name = name_of(path)
-    with open(path, "rb") as opened:
+    with naming_reads(name), open(path, "rb") as opened:
         kind = _compression_of(opened.peek(8), name)
         try:
             with opened if kind is None else kind.open(opened) as stream:
@@ -145,6 +162,8 @@ def _unpack(packed: Any, kind: _Compression, name: str) -> memoryview:
         with kind.open(packed) as stream:
             return memoryview(_read_all(stream))
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        if getattr(error, "errno", None) is not None:  # the disk's, not the data's
+            raise
         raise CompressionError(f"{name}: broken {kind.name} data: {error}") from error
 
 

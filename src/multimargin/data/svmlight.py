@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, Literal, NamedTuple
@@ -13,7 +12,7 @@ import numpy as np
 from multimargin import _core
 from multimargin.data.csr import Csr
 from multimargin.data.file_bytes import CompressionError, name_of, read_bytes
-from multimargin.data.thread_pool import ThreadPool
+from multimargin.data.thread_pool import in_some_threads
 
 # A part is read in one call of the core, some 10 ms: Ctrl-C is seen between two of them.
 PART_BYTES = 1 << 22
@@ -243,7 +242,7 @@ def _plan(text: np.ndarray, n_threads: int, part_bytes: int) -> list[_Part]:
     """Parts of whole lines, with room for what they can have at most."""
     cuts = _core.svmlight_cuts(text, part_bytes).tolist()
     spans = list(pairwise(cuts))
-    sizes = _in_threads(lambda span: _core.svmlight_size(text, *span), spans, n_threads)
+    sizes = in_some_threads(lambda span: _core.svmlight_size(text, *span), spans, n_threads)
     parts, first_row, first_entry = [], 0, 0
     for (begin, end), (rows, entries) in zip(spans, sizes, strict=True):
         parts.append(_Part(begin, end, first_row, rows, first_entry, entries))
@@ -265,19 +264,7 @@ def _read_parts(
             faulty.append(part.begin)
         return found
 
-    return _in_threads(read, parts, request.n_threads)
-
-
-def _in_threads(work: Callable[[Any], Any], items: list, n_threads: int) -> list:
-    """What the work gives for every item."""
-    if n_threads == 1 or len(items) == 1:
-        return [work(item) for item in items]
-    with ThreadPool(min(n_threads, len(items))) as pool:
-        try:
-            return list(pool.map(work, items))
-        except BaseException:  # Ctrl-C: those that wait are not begun
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    return in_some_threads(read, parts, request.n_threads)
 
 
 def _checked(

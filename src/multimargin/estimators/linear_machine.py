@@ -9,6 +9,7 @@ import numpy as np
 
 from multimargin.data.csr import Csr
 from multimargin.data.rows import as_rows, canonical, has_features
+from multimargin.data.thread_pool import NoThreadsError, threads_start
 from multimargin.estimators.margins import Margins
 from multimargin.estimators.names import knows_other_names
 from multimargin.estimators.parameters import check_linear, n_threads
@@ -155,6 +156,8 @@ class LinearMachine(Margins):
         try:
             return train(request)
         except MemoryError as error:
+            if request.n_threads > 1 and not threads_start(request.n_threads - 1):  # of which the core says the same
+                raise NoThreadsError from error
             lanes = self._n_lanes()
             weights, duals = 8e-6 * request.rows.n_weights * lanes, 8e-6 * len(request.y) * lanes
             use = "" if self.formulation == "crammer_singer" else "; formulation='crammer_singer' keeps few duals"

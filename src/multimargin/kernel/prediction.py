@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from multimargin.data.thread_pool import ThreadPool
+from multimargin.data.thread_pool import in_some_threads
 from multimargin.kernel.functions import Kernel, mean_row, squared_norms
 from multimargin.linear.blas import blas_threads
 
@@ -68,12 +68,7 @@ def decisions(
     # BLAS gets one thread a worker; to say so takes longer than little work does.
     much = float(n_rows) * n_vectors * (n_features + n_machines) > _LITTLE_WORK
     with blas_threads(1) if much else nullcontext():
-        if n_threads == 1 or len(starts) == 1:
-            for begin in starts:
-                one(begin)
-        else:
-            with ThreadPool(n_threads) as pool:
-                list(pool.map(one, starts))
+        in_some_threads(one, starts, n_threads)
     return out
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from multimargin import _core
-from multimargin.data.thread_pool import ThreadPool
+from multimargin.data.thread_pool import in_some_threads
 
 _CHUNK_SCORES = 1 << 18
 
@@ -44,10 +44,5 @@ def scores(rows: _core.Rows, W: np.ndarray, lanes: int, n_threads: int) -> np.nd
     def one(begin: int) -> None:
         rows.scores(W, out[begin : begin + step], begin)
 
-    if n_threads == 1 or len(starts) == 1:
-        for begin in starts:
-            one(begin)
-    else:
-        with ThreadPool(n_threads) as pool:
-            list(pool.map(one, starts))
+    in_some_threads(one, starts, n_threads)
     return out

@@ -8,7 +8,7 @@ import numpy as np
 
 from multimargin import _core
 from multimargin.data.csr import Csr
-from multimargin.data.thread_pool import ThreadPool
+from multimargin.data.thread_pool import in_some_threads
 
 _SLAB = 256  # rows
 
@@ -53,9 +53,4 @@ def _in_slabs(slab: Callable[[int, int], None], n_rows: int, n_threads: int) -> 
     def one(begin: int) -> None:
         slab(begin, min(n_rows, begin + _SLAB))
 
-    if n_threads == 1 or len(starts) <= 1:
-        for begin in starts:
-            one(begin)
-    else:
-        with ThreadPool(n_threads) as pool:
-            list(pool.map(one, starts))
+    in_some_threads(one, starts, n_threads)

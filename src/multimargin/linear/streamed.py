@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from multimargin import _core
-from multimargin.data.thread_pool import ThreadPool
+from multimargin.data.thread_pool import NoThreadsError, ThreadPool
 from multimargin.linear.stages import Stages
 from multimargin.linear.state import State, attributes, check_counts, index, part, prefixed, set_attributes
 from multimargin.problems.formulations import Formulation
@@ -89,7 +90,8 @@ class DiskBlocks:
         ahead, self._ahead = self._ahead, None
         loaded = ahead[1].result() if ahead is not None and ahead[0] == number else self._load(number)
         if following and self.examples.read_ahead:
-            self._ahead = (following[0], self._reader.submit(self._load, following[0]))
+            with suppress(NoThreadsError):  # then it is read when it has its turn
+                self._ahead = (following[0], self._reader.submit(self._load, following[0]))
         return loaded
 
     def _load(self, number: int, state: State | None = None) -> Loaded:
