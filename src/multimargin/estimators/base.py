@@ -30,6 +30,7 @@ from multimargin.estimators.parameters import check_decisions, check_number
 from multimargin.linear.checkpoint import Checkpoint
 from multimargin.linear.interrupts import deferred_interrupt, interruptible
 from multimargin.problems.formulations import JOINT
+from multimargin.problems.range import tiny_is_zero
 
 _TOP = 5  # classes of a row that are told unless it is said how many
 
@@ -163,7 +164,7 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
             accept_sparse=accept_sparse, dtype=[np.float64, np.float32], order="C", reset=reset
         )
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # sums over X, to see whether it is finite
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # sums over X: is it finite?
                 validated = validate_data(self, X, y, **options)
         except (ValueError, OverflowError) as error:
             raise explained(error, X, y) from None
@@ -186,6 +187,7 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
             raise ValueError("sample_weight must be positive somewhere: all weights are zero")
         return weight
 
+    @tiny_is_zero
     def _scaled_duals(self, cap, encoded):
         """The last fit's duals, if they are duals of this problem, made smaller where their caps are now smaller.
 
@@ -290,6 +292,7 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
 
     # Duals
 
+    @tiny_is_zero
     def label_doubt(self):
         """How much each training row's duals speak for other classes than its label.
 

@@ -17,6 +17,7 @@ from multimargin.kernel.prediction import decisions
 from multimargin.kernel.training import KERNEL_HISTORY, KernelRequest, KernelTrained, train
 from multimargin.linear.loop import Limits
 from multimargin.problems.formulations import JOINT
+from multimargin.problems.range import tiny_is_zero
 
 _ASYMMETRY = 1e-4  # of a precomputed kernel, relative to its largest value: float32 matrices have some
 _SLAB_ROWS = 256
@@ -245,6 +246,7 @@ class KernelSVM(MarginClassifier):
         self.checkpoint_every = checkpoint_every
 
     @property
+    @tiny_is_zero
     def coef_(self):
         """Weights of the features, for the linear kernel."""
         if "_kernel" not in self.__dict__ or self._kernel.name != "linear":
@@ -263,6 +265,7 @@ class KernelSVM(MarginClassifier):
     def _check(self) -> None:
         check_kernel(self)
 
+    @tiny_is_zero
     def _validated(self, X, y="no_validation", *, reset, accept_sparse="csr"):
         if (self.kernel if reset else self._kernel.name) != "precomputed":
             validated = super()._validated(X, y, reset=reset)
@@ -279,6 +282,7 @@ class KernelSVM(MarginClassifier):
             _check_square(validated[0])
         return validated
 
+    @tiny_is_zero
     def _request(self, X, encoded, cap, weight) -> KernelRequest:
         name = "callable" if callable(self.kernel) else self.kernel
         gamma = resolve_gamma(self.gamma, X, weight) if name in USE_GAMMA else 1.0

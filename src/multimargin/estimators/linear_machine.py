@@ -19,7 +19,7 @@ from multimargin.linear.scoring import finite, padded_weights, scores
 from multimargin.linear.solvers import SOLVERS
 from multimargin.linear.sparse_scoring import sparse_scores, sparse_top
 from multimargin.linear.training import Request, Trained, check_size_of_newton, choose_solver, train
-from multimargin.problems.range import check_range
+from multimargin.problems.range import check_range, tiny_is_zero
 
 
 class LinearMachine(Margins):
@@ -87,6 +87,7 @@ class LinearMachine(Margins):
     def _check(self) -> None:
         check_linear(self)
 
+    @tiny_is_zero
     def _request(self, X, encoded, cap, weight, *, many_passes=True) -> Request:
         rows = as_rows(X, self._constant_feature(), many_passes=many_passes)
         norm = rows.squared_norms()
@@ -174,6 +175,7 @@ class LinearMachine(Margins):
         values += self.intercept_
         return finite(values) if finish is None else finish(finite(values))
 
+    @tiny_is_zero
     def _top(self, X, n: int) -> tuple[np.ndarray, np.ndarray]:
         if not is_sparse(self.coef_):
             return super()._top(X, n)

@@ -23,6 +23,7 @@ from multimargin.linear.scoring import padded_weights
 from multimargin.linear.stored_examples import StoredProblem
 from multimargin.linear.stored_training import StoredRequest, train_stored
 from multimargin.linear.training import Request, Trained, streamed_solver
+from multimargin.problems.range import tiny_is_zero
 
 
 def _learns_online(model: Any) -> bool:
@@ -191,6 +192,7 @@ class LinearSVM(LinearMachine, MarginClassifier):
             self._learn(X, y, classes, sample_weight)
         return self
 
+    @tiny_is_zero
     def _learn(self, X, y, classes, sample_weight) -> None:
         self._check()
         if self.class_weight == "balanced":
