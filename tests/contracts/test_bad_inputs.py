@@ -147,6 +147,7 @@ PARAMETERS = [
     (lambda: kernel(kernel=lambda A, B: A @ B.T + A[:, :1]), ValueError, "is not symmetric", "k(z, x)"),
     (lambda: kernel(kernel=lambda A, B: A @ (B - B.mean(axis=0)).T), ValueError, "other rows are in the call"),
     (lambda: kernel(kernel=lambda A, B: np.negative(A, out=A) @ B.T), ValueError, "read-only"),
+    (lambda: kernel(kernel=lambda A, B: np.ma.masked_less(A @ B.T, 40)), ValueError, "returned masked entries", "fill"),
     (lambda: cv(scoring=["accuracy", "f1_macro"]), ValueError, "scoring must be one score", "'f1_macro'"),
     (lambda: cv(cv=1), ValueError, "n_splits=2 or more, got n_splits=1"),
     (lambda: cv(cv=[([0, 15, 29], [1, 99])]), ValueError, "cv=[([0, 15, 29], [1, 99])]", "fold 0 holds out", "got 99"),
