@@ -37,6 +37,7 @@ from multimargin.data.blocks import BlocksError, open_blocks, write_blocks
 from multimargin.data.svmlight import SvmlightFormatError
 from multimargin.linear.checkpoint import CheckpointError
 from multimargin.models import ModelFormatError
+from multimargin.models.light import load_light
 
 X, y = load_iris(return_X_y=True)
 ROWS, LABELS = X[::5], y[::5]  # 30 rows, for what is trained before it goes wrong
@@ -519,6 +520,14 @@ def strided(rows):
     return sp.csr_array((np.repeat(X.data, 2)[::2], np.repeat(X.indices, 2)[::2], X.indptr), shape=X.shape)
 
 
+def longer(rows, **by):
+    """CSR with entries behind its last row: they belong to nobody."""
+    X = sp.csr_array(rows)
+    X.data = np.append(X.data, [np.nan] * by["values"])
+    X.indices = np.append(X.indices, np.full(by["indices"], 99, X.indices.dtype))
+    return X
+
+
 def swapped(rows):
     """CSR with indices as another kind of machine has them."""
     X = sp.csr_array(rows)
@@ -539,6 +548,9 @@ TAKEN = {
     "lists": ROWS.tolist(),
     "CSR whose parts are strided": strided(ROWS),
     "CSR with bytes in the other order": swapped(ROWS),
+    "CSR with unused entries": longer(ROWS, values=3, indices=3),
+    "CSR with unused values": longer(ROWS, values=3, indices=0),
+    "CSR with unused indices": longer(ROWS, values=0, indices=3),
     "nothing masked": np.ma.masked_greater(ROWS, 100),
     "a frame of mixed numbers": pd.DataFrame(ROWS, columns=[*"abcd"]).assign(flag=LABELS == 1, count=LABELS),
 }
@@ -554,6 +566,18 @@ def test_other_kinds_of_rows_are_taken(of, kind):
         np.testing.assert_array_equal(
             model.decision_function(TAKEN[kind]), fit(of=of, on=usual).decision_function(usual)
         )
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TAKEN if kind.startswith("CSR")])
+def test_other_kinds_of_sparse_parts_are_taken_at_every_door(kind, folder):
+    rows, usual = TAKEN[kind], sp.csr_array(ROWS)
+    model = fit()
+    save(model, "model")
+    np.testing.assert_array_equal(load_light("model").decision_function(rows), model.decision_function(usual))
+    block = next(iter(store((rows, LABELS))))
+    np.testing.assert_array_equal(block.X.toarray(), ROWS)
+    one, other = (LinearSVM().partial_fit(X, LABELS, classes=[0, 1, 2]) for X in (rows, usual))
+    np.testing.assert_array_equal(one.coef_, other.coef_)
 
 
 LARGE = np.array([2**60, 2**60 + 1, 7])[LABELS]  # the first two are the same in float64
