@@ -63,6 +63,12 @@ def fit(*given, on=None, labels=None, weights=None, of=LinearSVM, **parameters):
     return of(*given, **parameters).fit(ROWS if on is None else on, LABELS if labels is None else labels, weights)
 
 
+def with_set(**attributes):
+    model = fit()
+    vars(model).update(attributes)
+    return model
+
+
 def of_objects(kind):
     """The labels as Python's objects."""
     return np.fromiter((kind(int(k)) for k in LABELS), dtype=object, count=len(LABELS))
@@ -131,6 +137,7 @@ PARAMETERS = [
     ),
     (lambda: fit(n_jobs=0), ValueError, "n_jobs must not be 0", "-1 all"),
     (lambda: fit(callbacks=print), TypeError, "callbacks must be a list"),
+    (lambda: fit(callbacks=[lambda record: ROWS]), TypeError, "the callback <function", "True to stop", "of ndarray"),
     (lambda: fit(solver_options={"step": 1}), ValueError, "solver_options", "'step'", "may have permutation"),
     (lambda: fit(intercept_scaling=1e300), ValueError, "intercept_scaling", "at most 1e+100, got 1e+300"),
     (lambda: kernel("rbf"), ValueError, "formulation='rbf'", "did you mean KernelSVM(kernel='rbf')?"),
@@ -256,6 +263,10 @@ LABELLED = [
     (lambda: fit("dag").set_params(formulation="crammer_singer").label_doubt(), ValueError, "not 'dag' with 'hinge'"),
     (lambda: fit(labels=np.eye(3)[LABELS]), ValueError, "y should be a 1d array", "(30, 3)"),
     (lambda: fit(labels=LABELS[:-1]), ValueError, "inconsistent numbers of samples: [30, 29]"),
+    (lambda: LinearSVM().fit(X, "no_validation"), ValueError, "y must be labels, one a row", "got 'no_validation'"),
+    (lambda: KernelSVM().fit(X, "species"), ValueError, "y must be labels, one a row, not a text, got 'species'"),
+    (lambda: cv(labels="no_validation"), ValueError, "y must be labels, one a row, not a text"),
+    (lambda: online("no_validation"), ValueError, "y must be labels, one a row, not a text"),
     (lambda: LinearSVM().fit(X), ValueError, "requires y to be passed"),
     (lambda: fit("dag", on=np.eye(19998, 1), labels=[*range(9999)] * 2), ValueError, "49985001 machines", "use"),
 ]
@@ -268,6 +279,13 @@ OF_ROWS = [
     (lambda: fit(on=pd.DataFrame(but(ROWS, 3, 1, np.nan))), ValueError, "X contains NaN", "row 3, column 1"),
     (lambda: fit().predict(but(ROWS, 5, 3, -np.inf)), ValueError, "X contains infinity", "row 5, column 3"),
     (lambda: fit().predict(but(ROWS, 5, 1.7e308)), ValueError, "scores of 1 of the rows overflow", "scale them"),
+    (
+        lambda: with_set(coef_=np.full((3, 4), np.nan)).predict(ROWS),
+        ValueError,
+        "coef_ of this LinearSVM holds NaN",
+        "fit",
+    ),
+    (lambda: with_set(intercept_=np.full(3, np.inf)).predict(ROWS), ValueError, "intercept_ of this LinearSVM holds"),
     (lambda: fit().top_classes(but(ROWS, 5, 1.7e308), 2), ValueError, "scores of 1 of the rows overflow"),
     (lambda: fit("dag").decision_function(but(ROWS, 5, 1.7e308)), ValueError, "scores of 1 of the rows overflow"),
     (lambda: fit(on=np.ma.masked_greater(ROWS, 6)), ValueError, "X has masked entries", "X.filled(...)"),
@@ -590,6 +608,18 @@ def test_large_labels_stay_apart(of, dtype):
     model = fit(of=of, labels=labels)
     assert model.classes_.tolist() == [7, 2**60, 2**60 + 1]
     assert np.array_equal(model.predict(ROWS), np.unique(LARGE)[fit(of=of, labels=(LABELS + 1) % 3).predict(ROWS)])
+
+
+@pytest.mark.parametrize("of_classes", ["int64", "uint64"])
+@pytest.mark.parametrize("of_labels", ["int64", "uint64", object])
+def test_large_labels_come_in_turn(of_classes, of_labels):
+    classes = np.array([1, 2**53, 2**53 + 1])
+    model = LinearSVM().partial_fit(ROWS, classes[LABELS].astype(of_labels), classes=classes.astype(of_classes))
+    np.testing.assert_array_equal(model.coef_, online(LABELS).coef_)
+    for unknown in (2**53 + 2, -1):
+        labels = but(classes[LABELS].astype(object), 3, unknown)
+        with pytest.raises(ValueError, match=f"labels that are not among classes: .*{unknown}"):
+            model.partial_fit(ROWS, labels)
 
 
 def test_labels_of_pandas_are_what_they_are():

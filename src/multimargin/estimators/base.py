@@ -32,6 +32,7 @@ from multimargin.linear.interrupts import deferred_interrupt, interruptible
 from multimargin.problems.formulations import JOINT
 from multimargin.problems.range import tiny_is_zero
 
+NO_LABELS: Any = object()  # in the place of y, where rows alone are asked for
 _TOP = 5  # classes of a row that are told unless it is said how many
 
 
@@ -142,7 +143,7 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
             now.update(before)
             raise
 
-    def _validated(self, X, y="no_validation", *, reset, accept_sparse: str | bool = "csr"):
+    def _validated(self, X, y=NO_LABELS, *, reset, accept_sparse: str | bool = "csr"):
         if isinstance(X, BlockStore):
             raise TypeError(
                 f"{type(self).__name__} does not take a store of blocks here, only arrays and sparse matrices; "
@@ -157,7 +158,11 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         if sp.issparse(X):
             check_sparse(X)
             X = with_plain_parts(X)
-        if not isinstance(y, str):
+        if isinstance(y, str):
+            raise ValueError(f"y must be labels, one a row, not a text, got {y!r}")
+        if y is NO_LABELS:
+            y = "no_validation"  # as scikit-learn calls it
+        else:
             check_masks(y, "y")
             y = plain_labels(y)
         options: dict[str, Any] = dict(

@@ -170,10 +170,24 @@ class LinearMachine(Margins):
     def _decisions(self, X, finish) -> np.ndarray:
         rows, threads = as_rows(X, only_scored=True), n_threads(self.n_jobs)
         if is_sparse(self.coef_):
-            return finite(sparse_scores(rows, self._sparse_W(), self.intercept_, threads))
+            return self._finite(sparse_scores(rows, self._sparse_W(), self.intercept_, threads))
         values = scores(rows, self._weights(), len(self.coef_), threads)
         values += self.intercept_
-        return finite(values) if finish is None else finish(finite(values))
+        return self._finite(values) if finish is None else finish(self._finite(values))
+
+    def _finite(self, values: np.ndarray) -> np.ndarray:
+        """Scores as they are; what is not finite is the fault of the rows, or of weights that somebody set."""
+        try:
+            return finite(values)
+        except ValueError:
+            for name in ("coef_", "intercept_"):
+                weights = getattr(self, name)
+                if not np.isfinite(weights.data if is_sparse(weights) else weights).all():
+                    raise ValueError(
+                        f"{name} of this {self._name} holds NaN or infinity, which no fit leaves there: set finite "
+                        "numbers, or fit again"
+                    ) from None
+            raise
 
     @tiny_is_zero
     def _top(self, X, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -181,7 +195,7 @@ class LinearMachine(Margins):
             return super()._top(X, n)
         rows = as_rows(X, only_scored=True)
         lanes, values = sparse_top(rows, self._sparse_W(), self.intercept_, n, n_threads(self.n_jobs))
-        return lanes, finite(values)
+        return lanes, self._finite(values)
 
     def _predicted(self, X) -> np.ndarray:
         if not is_sparse(self.coef_):

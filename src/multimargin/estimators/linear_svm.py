@@ -9,7 +9,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from multimargin.data.blocks import BlockStore
-from multimargin.data.labels import check_comparable, check_labels, plain_labels
+from multimargin.data.labels import check_comparable, check_labels, encoded_by, plain_labels
 from multimargin.estimators.base import MarginClassifier
 from multimargin.estimators.identity import identity_of_stored
 from multimargin.estimators.linear_machine import LinearMachine
@@ -211,8 +211,7 @@ class LinearSVM(LinearMachine, MarginClassifier):
             raise ValueError(
                 f"classes={classes!r} is not the same as on the last call to partial_fit: {self.classes_!r}"
             )
-        encoded = np.searchsorted(self.classes_, y)
-        unknown = (encoded == len(self.classes_)) | (self.classes_[np.minimum(encoded, len(self.classes_) - 1)] != y)
+        encoded, unknown = encoded_by(self.classes_, y)
         if unknown.any():
             raise ValueError(f"y has labels that are not among classes: {np.unique(y[unknown])!r}")
         too_large = self._sparse_weights(X.shape[1] + bool(self.fit_intercept))
