@@ -37,6 +37,7 @@ from multimargin.data.blocks import BlocksError, open_blocks, write_blocks
 from multimargin.data.svmlight import SvmlightFormatError
 from multimargin.linear.checkpoint import CheckpointError
 from multimargin.models import ModelFormatError
+from multimargin.models.light import load_light
 
 X, y = load_iris(return_X_y=True)
 ROWS, LABELS = X[::5], y[::5]  # 30 rows, for what is trained before it goes wrong
@@ -60,6 +61,12 @@ def but(array, *place_and_value):
 
 def fit(*given, on=None, labels=None, weights=None, of=LinearSVM, **parameters):
     return of(*given, **parameters).fit(ROWS if on is None else on, LABELS if labels is None else labels, weights)
+
+
+def with_set(**attributes):
+    model = fit()
+    vars(model).update(attributes)
+    return model
 
 
 def of_objects(kind):
@@ -130,6 +137,7 @@ PARAMETERS = [
     ),
     (lambda: fit(n_jobs=0), ValueError, "n_jobs must not be 0", "-1 all"),
     (lambda: fit(callbacks=print), TypeError, "callbacks must be a list"),
+    (lambda: fit(callbacks=[lambda record: ROWS]), TypeError, "the callback <function", "True to stop", "of ndarray"),
     (lambda: fit(solver_options={"step": 1}), ValueError, "solver_options", "'step'", "may have permutation"),
     (lambda: fit(intercept_scaling=1e300), ValueError, "intercept_scaling", "at most 1e+100, got 1e+300"),
     (lambda: kernel("rbf"), ValueError, "formulation='rbf'", "did you mean KernelSVM(kernel='rbf')?"),
@@ -147,6 +155,7 @@ PARAMETERS = [
     (lambda: kernel(kernel=lambda A, B: A @ B.T + A[:, :1]), ValueError, "is not symmetric", "k(z, x)"),
     (lambda: kernel(kernel=lambda A, B: A @ (B - B.mean(axis=0)).T), ValueError, "other rows are in the call"),
     (lambda: kernel(kernel=lambda A, B: np.negative(A, out=A) @ B.T), ValueError, "read-only"),
+    (lambda: kernel(kernel=lambda A, B: np.ma.masked_less(A @ B.T, 40)), ValueError, "returned masked entries", "fill"),
     (lambda: cv(scoring=["accuracy", "f1_macro"]), ValueError, "scoring must be one score", "'f1_macro'"),
     (lambda: cv(cv=1), ValueError, "n_splits=2 or more, got n_splits=1"),
     (lambda: cv(cv=[([0, 15, 29], [1, 99])]), ValueError, "cv=[([0, 15, 29], [1, 99])]", "fold 0 holds out", "got 99"),
@@ -254,6 +263,10 @@ LABELLED = [
     (lambda: fit("dag").set_params(formulation="crammer_singer").label_doubt(), ValueError, "not 'dag' with 'hinge'"),
     (lambda: fit(labels=np.eye(3)[LABELS]), ValueError, "y should be a 1d array", "(30, 3)"),
     (lambda: fit(labels=LABELS[:-1]), ValueError, "inconsistent numbers of samples: [30, 29]"),
+    (lambda: LinearSVM().fit(X, "no_validation"), ValueError, "y must be labels, one a row", "got 'no_validation'"),
+    (lambda: KernelSVM().fit(X, "species"), ValueError, "y must be labels, one a row, not a text, got 'species'"),
+    (lambda: cv(labels="no_validation"), ValueError, "y must be labels, one a row, not a text"),
+    (lambda: online("no_validation"), ValueError, "y must be labels, one a row, not a text"),
     (lambda: LinearSVM().fit(X), ValueError, "requires y to be passed"),
     (lambda: fit("dag", on=np.eye(19998, 1), labels=[*range(9999)] * 2), ValueError, "49985001 machines", "use"),
 ]
@@ -266,6 +279,13 @@ OF_ROWS = [
     (lambda: fit(on=pd.DataFrame(but(ROWS, 3, 1, np.nan))), ValueError, "X contains NaN", "row 3, column 1"),
     (lambda: fit().predict(but(ROWS, 5, 3, -np.inf)), ValueError, "X contains infinity", "row 5, column 3"),
     (lambda: fit().predict(but(ROWS, 5, 1.7e308)), ValueError, "scores of 1 of the rows overflow", "scale them"),
+    (
+        lambda: with_set(coef_=np.full((3, 4), np.nan)).predict(ROWS),
+        ValueError,
+        "coef_ of this LinearSVM holds NaN",
+        "fit",
+    ),
+    (lambda: with_set(intercept_=np.full(3, np.inf)).predict(ROWS), ValueError, "intercept_ of this LinearSVM holds"),
     (lambda: fit().top_classes(but(ROWS, 5, 1.7e308), 2), ValueError, "scores of 1 of the rows overflow"),
     (lambda: fit("dag").decision_function(but(ROWS, 5, 1.7e308)), ValueError, "scores of 1 of the rows overflow"),
     (lambda: fit(on=np.ma.masked_greater(ROWS, 6)), ValueError, "X has masked entries", "X.filled(...)"),
@@ -518,6 +538,14 @@ def strided(rows):
     return sp.csr_array((np.repeat(X.data, 2)[::2], np.repeat(X.indices, 2)[::2], X.indptr), shape=X.shape)
 
 
+def longer(rows, **by):
+    """CSR with entries behind its last row: they belong to nobody."""
+    X = sp.csr_array(rows)
+    X.data = np.append(X.data, [np.nan] * by["values"])
+    X.indices = np.append(X.indices, np.full(by["indices"], 99, X.indices.dtype))
+    return X
+
+
 def swapped(rows):
     """CSR with indices as another kind of machine has them."""
     X = sp.csr_array(rows)
@@ -538,6 +566,9 @@ TAKEN = {
     "lists": ROWS.tolist(),
     "CSR whose parts are strided": strided(ROWS),
     "CSR with bytes in the other order": swapped(ROWS),
+    "CSR with unused entries": longer(ROWS, values=3, indices=3),
+    "CSR with unused values": longer(ROWS, values=3, indices=0),
+    "CSR with unused indices": longer(ROWS, values=0, indices=3),
     "nothing masked": np.ma.masked_greater(ROWS, 100),
     "a frame of mixed numbers": pd.DataFrame(ROWS, columns=[*"abcd"]).assign(flag=LABELS == 1, count=LABELS),
 }
@@ -555,6 +586,18 @@ def test_other_kinds_of_rows_are_taken(of, kind):
         )
 
 
+@pytest.mark.parametrize("kind", [kind for kind in TAKEN if kind.startswith("CSR")])
+def test_other_kinds_of_sparse_parts_are_taken_at_every_door(kind, folder):
+    rows, usual = TAKEN[kind], sp.csr_array(ROWS)
+    model = fit()
+    save(model, "model")
+    np.testing.assert_array_equal(load_light("model").decision_function(rows), model.decision_function(usual))
+    block = next(iter(store((rows, LABELS))))
+    np.testing.assert_array_equal(block.X.toarray(), ROWS)
+    one, other = (LinearSVM().partial_fit(X, LABELS, classes=[0, 1, 2]) for X in (rows, usual))
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+
+
 LARGE = np.array([2**60, 2**60 + 1, 7])[LABELS]  # the first two are the same in float64
 
 
@@ -565,6 +608,18 @@ def test_large_labels_stay_apart(of, dtype):
     model = fit(of=of, labels=labels)
     assert model.classes_.tolist() == [7, 2**60, 2**60 + 1]
     assert np.array_equal(model.predict(ROWS), np.unique(LARGE)[fit(of=of, labels=(LABELS + 1) % 3).predict(ROWS)])
+
+
+@pytest.mark.parametrize("of_classes", ["int64", "uint64"])
+@pytest.mark.parametrize("of_labels", ["int64", "uint64", object])
+def test_large_labels_come_in_turn(of_classes, of_labels):
+    classes = np.array([1, 2**53, 2**53 + 1])
+    model = LinearSVM().partial_fit(ROWS, classes[LABELS].astype(of_labels), classes=classes.astype(of_classes))
+    np.testing.assert_array_equal(model.coef_, online(LABELS).coef_)
+    for unknown in (2**53 + 2, -1):
+        labels = but(classes[LABELS].astype(object), 3, unknown)
+        with pytest.raises(ValueError, match=f"labels that are not among classes: .*{unknown}"):
+            model.partial_fit(ROWS, labels)
 
 
 def test_labels_of_pandas_are_what_they_are():

@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from multimargin import KernelSVM, LinearSVM, LinearSVMCV
-from multimargin.estimators import linear_machine
+from multimargin.estimators import kernel_svm, linear_machine
 from multimargin.estimators.kernel_svm import _balanced, _check_square
 from multimargin.estimators.linear_svm import _announced
 from multimargin.estimators.linear_svm_cv import _accepts_weights
@@ -205,6 +205,19 @@ def test_no_memory_left_says_how_much_there_would_be(monkeypatch, formulation):
         LinearSVM(formulation).fit(np.ones((1000, 499)), np.arange(1000) % 2000 // 500 + np.arange(1000) % 2)
     assert "has 0.012 MB of weights, several times, and up to 0.024 MB of duals" in str(left.value)
     assert ("formulation='crammer_singer' keeps few duals" in str(left.value)) == (formulation != "crammer_singer")
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_kernel_machines_say_how_much_memory_they_wanted(monkeypatch, sparse):
+    def full(request):
+        raise MemoryError("std::bad_alloc")
+
+    monkeypatch.setattr(kernel_svm, "train", full)
+    rows = np.ones((1000, 500))
+    with pytest.raises(MemoryError) as left:
+        KernelSVM(cache_mb=7).fit(sp.csr_array(rows) if sparse else rows, np.arange(1000) % 2)
+    assert "no memory left in training on 1000 rows of 500 features, beside cache_mb=7" in str(left.value)
+    assert ("and 0.004 MB for the columns of a sparse X;" in str(left.value)) == sparse
 
 
 def test_rows_that_overflow_are_named():

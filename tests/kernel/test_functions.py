@@ -166,6 +166,7 @@ def test_callable_may_return_sparse_values_and_lists():
         (lambda X, Y: np.ones(len(X)), r"transposed.*shape \(3, 4\), got \(3,\)"),
         (lambda X, Y: 1.0, r"transposed.*shape \(3, 4\), got \(\)"),
         (lambda X, Y: np.ones((len(X), len(Y)), dtype=complex), "transposed.*real numbers, got dtype complex"),
+        (lambda X, Y: np.ma.masked_less(X @ Y.T, 0.5), r"transposed.*returned masked entries.*filled"),
         (lambda X, Y: np.full((len(X), len(Y)), "a"), "transposed.*real numbers, got dtype"),
         (lambda X, Y: np.full((len(X), len(Y)), np.nan), "callable kernel are not finite.*transposed"),
         (lambda X, Y: np.full((len(X), len(Y)), -np.inf), "callable kernel are not finite.*transposed"),

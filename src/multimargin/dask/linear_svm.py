@@ -18,6 +18,7 @@ from multimargin.dask.worker import Summary, summary
 from multimargin.data.labels import check_comparable, plain_labels
 from multimargin.distributed.rank import Effort, Job
 from multimargin.estimators import linear_svm
+from multimargin.estimators.base import NO_LABELS
 from multimargin.linear.loop import Limits
 from multimargin.linear.solvers import STREAMING
 from multimargin.linear.training import streamed_solver
@@ -158,7 +159,7 @@ class LinearSVM(linear_svm.LinearSVM):
         local.__setstate__(state)
         return local
 
-    def _validated(self, X, y="no_validation", **options):
+    def _validated(self, X, y=NO_LABELS, **options):
         """Rows in memory. What is done for collections does not come here, and the rest would call NumPy, to which they
         look like arrays: all rows would come to this process."""
         for given, name in ((X, "X"), (y, "y")):

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from multimargin.data.kinds import check_kind
 from multimargin.data.labels import plain_labels
 from multimargin.data.npz import read_npz
-from multimargin.data.rows import canonical, check_masks, check_sparse, where_not_finite
+from multimargin.data.rows import canonical, check_masks, check_sparse, where_not_finite, with_plain_parts
 from multimargin.data.svmlight_stream import Place, stream_svmlight
 from multimargin.data.table_stream import Features, features_of, stream_table
 from multimargin.data.tables import is_table, suffix_of
@@ -134,7 +134,7 @@ def _fitting(X: Any, y: Any, weight: Any, dtype: np.dtype | None) -> tuple[Any, 
     check_kind(weight, "weights")
     if sp.issparse(X):
         check_sparse(X)
-        X = X.tocsr()
+        X = with_plain_parts(X).tocsr()
     else:
         X = np.asarray(X)
     if X.ndim != 2:

@@ -64,6 +64,15 @@ def _of_objects(labels: np.ndarray) -> np.ndarray:
     return labels
 
 
+def encoded_by(classes: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The number of each label's class, and which labels are of none. Signed and unsigned integers do not meet in
+    float64, in which large ones are the same."""
+    integers = classes.dtype.kind in "biu" and y.dtype.kind in "biu"
+    encoded = np.searchsorted(classes, y.astype(classes.dtype) if integers else y)
+    encoded = np.minimum(encoded, len(classes) - 1)
+    return encoded, classes[encoded] != y
+
+
 def check_comparable(classes: np.ndarray, y: np.ndarray) -> None:
     """Refuse labels that are numbers where the classes are strings, or the other way round: none would be right."""
     kinds = ["numbers" if labels.dtype.kind in "biuf" else "strings" for labels in (classes, y)]

@@ -101,7 +101,7 @@ def checked(X: Any, n_features: int | None = None) -> Any:
     sparse = hasattr(X, "tocsr")
     if sparse:
         check_sparse(X)
-        X = X.tocsr()
+        X = with_plain_parts(X).tocsr()
     else:
         X = np.asarray(X)
     if X.ndim != 2 or (n_features is not None and X.shape[1] != n_features):
@@ -168,11 +168,13 @@ class _Blocks:
 
 
 def with_plain_parts(X: Any) -> Any:
-    """CSR or CSC whose parts are neither strided nor in the order of bytes of another machine: X itself, or a copy."""
-    if X.format not in ("csr", "csc"):
+    """CSR, CSC or BSR, checked, whose parts are neither strided nor in the order of bytes of another machine, and end
+    where the matrix does: what is behind its last entry belongs to nobody. X itself, or one of such parts."""
+    if X.format not in ("csr", "csc", "bsr") or isinstance(X, Csr):
         return X
-    given = (X.data, X.indices, X.indptr)
-    parts = tuple(_plain(part) for part in given)
+    given, end = (X.data, X.indices, X.indptr), int(X.indptr[-1])
+    used = (part if len(part) == end else part[:end] for part in given[:2])
+    parts = (*map(_plain, used), _plain(X.indptr))
     return X if all(map(lambda a, b: a is b, parts, given)) else type(X)(parts, shape=X.shape)
 
 

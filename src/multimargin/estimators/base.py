@@ -30,7 +30,9 @@ from multimargin.estimators.parameters import check_decisions, check_number
 from multimargin.linear.checkpoint import Checkpoint
 from multimargin.linear.interrupts import deferred_interrupt, interruptible
 from multimargin.problems.formulations import JOINT
+from multimargin.problems.range import tiny_is_zero
 
+NO_LABELS: Any = object()  # in the place of y, where rows alone are asked for
 _TOP = 5  # classes of a row that are told unless it is said how many
 
 
@@ -149,7 +151,7 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         }
         self.__dict__ = kept | learnt
 
-    def _validated(self, X, y="no_validation", *, reset, accept_sparse: str | bool = "csr"):
+    def _validated(self, X, y=NO_LABELS, *, reset, accept_sparse: str | bool = "csr"):
         if isinstance(X, BlockStore):
             raise TypeError(
                 f"{type(self).__name__} does not take a store of blocks here, only arrays and sparse matrices; "
@@ -164,14 +166,18 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         if sp.issparse(X):
             check_sparse(X)
             X = with_plain_parts(X)
-        if not isinstance(y, str):
+        if isinstance(y, str):
+            raise ValueError(f"y must be labels, one a row, not a text, got {y!r}")
+        if y is NO_LABELS:
+            y = "no_validation"  # as scikit-learn calls it
+        else:
             check_masks(y, "y")
             y = plain_labels(y)
         options: dict[str, Any] = dict(
             accept_sparse=accept_sparse, dtype=[np.float64, np.float32], order="C", reset=reset
         )
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # sums over X, to see whether it is finite
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # sums over X: is it finite?
                 validated = validate_data(self, X, y, **options)
         except (ValueError, OverflowError) as error:
             raise explained(error, X, y) from None
@@ -194,6 +200,7 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
             raise ValueError("sample_weight must be positive somewhere: all weights are zero")
         return weight
 
+    @tiny_is_zero
     def _scaled_duals(self, cap, encoded):
         """The last fit's duals, if they are duals of this problem, made smaller where their caps are now smaller.
 
@@ -301,6 +308,7 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
 
     # Duals
 
+    @tiny_is_zero
     def label_doubt(self):
         """How much each training row's duals speak for other classes than its label.
 

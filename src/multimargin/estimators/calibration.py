@@ -8,7 +8,7 @@ scores of a row,
 
 Each of the three grows with d_m, so that a row's classes keep their order. The first is a temperature; the second has
 heavier tails, for rows far on the wrong side; the third judges a margin by how far apart the scores of its row are.
-(a, b, c) minimise the log loss, which is convex in them. Only numpy is imported: models that merely predict use this.
+(a, b, c) minimise the log loss, which is convex in them. Only numpy is needed: models that merely predict use this.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
+
+from multimargin.problems.range import tiny_is_zero
 
 N_PARAMETERS = 3
 UNCALIBRATED = (1.0, 0.0, 0.0)  # the softmax of the scores, for want of rows to calibrate on
@@ -31,6 +33,7 @@ _NEWTON_STEPS = 100
 _PRECISION = 1e-13  # of the loss, below which a step has nothing more to gain
 
 
+@tiny_is_zero
 def probabilities(values: np.ndarray, calibration: np.ndarray) -> np.ndarray:
     """Probabilities of the classes, whose arg max is that of the values.
 
@@ -54,6 +57,7 @@ def probabilities(values: np.ndarray, calibration: np.ndarray) -> np.ndarray:
     return _with_top_first(shares, top)
 
 
+@tiny_is_zero
 def log_probabilities(values: np.ndarray, calibration: np.ndarray) -> np.ndarray:
     """Logarithms of :func:`probabilities`, finite where those are too small for a float64."""
     top, exponents = _exponents(values, calibration)
@@ -61,6 +65,7 @@ def log_probabilities(values: np.ndarray, calibration: np.ndarray) -> np.ndarray
     return _with_top_first(exponents, top)
 
 
+@tiny_is_zero
 def fit_calibration(values: np.ndarray, y: np.ndarray, weight: np.ndarray, n_distinct: int) -> np.ndarray:
     """The three parameters that minimise the weighted log loss of scores on rows that the scores were not trained on.
 

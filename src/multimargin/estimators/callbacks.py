@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from reprlib import repr as shortened
 from typing import Any
 
 from multimargin.estimators.progress import Progress
@@ -36,7 +37,17 @@ _KNOWN_AT_ONCE = ("classes_", "n_features_in_", "feature_names_in_")
 
 
 def _plain(callback, fields) -> Observer:
-    return lambda epoch, machine: bool(callback(dict(zip(fields, epoch.as_tuple(), strict=True))))
+    def each_epoch(epoch: Epoch, machine) -> bool:
+        answer = callback(dict(zip(fields, epoch.as_tuple(), strict=True)))
+        try:
+            return bool(answer)
+        except Exception as error:  # of an array, a frame and whatever else is not true or false
+            raise TypeError(
+                f"the callback {callback!r} must return True to stop, or False or None to go on, got "
+                f"{shortened(answer)}, of {type(answer).__name__}"
+            ) from error
+
+    return each_epoch
 
 
 def check_callbacks(callbacks: Any) -> list:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from multimargin.data.rows import canonical
-from multimargin.estimators.base import MarginClassifier
+from multimargin.estimators.base import NO_LABELS, MarginClassifier
 from multimargin.estimators.names import knows_other_names
 from multimargin.estimators.parameters import THRESHOLD_FACTOR, check_kernel, n_threads
 from multimargin.kernel.functions import USE_GAMMA, Kernel, resolve_gamma
@@ -17,6 +17,7 @@ from multimargin.kernel.prediction import decisions
 from multimargin.kernel.training import KERNEL_HISTORY, KernelRequest, KernelTrained, train
 from multimargin.linear.loop import Limits
 from multimargin.problems.formulations import JOINT
+from multimargin.problems.range import tiny_is_zero
 
 _ASYMMETRY = 1e-4  # of a precomputed kernel, relative to its largest value: float32 matrices have some
 _SLAB_ROWS = 256
@@ -245,6 +246,7 @@ class KernelSVM(MarginClassifier):
         self.checkpoint_every = checkpoint_every
 
     @property
+    @tiny_is_zero
     def coef_(self):
         """Weights of the features, for the linear kernel."""
         if "_kernel" not in self.__dict__ or self._kernel.name != "linear":
@@ -263,7 +265,8 @@ class KernelSVM(MarginClassifier):
     def _check(self) -> None:
         check_kernel(self)
 
-    def _validated(self, X, y="no_validation", *, reset, accept_sparse="csr"):
+    @tiny_is_zero
+    def _validated(self, X, y=NO_LABELS, *, reset, accept_sparse="csr"):
         if (self.kernel if reset else self._kernel.name) != "precomputed":
             validated = super()._validated(X, y, reset=reset)
             X, *labels = validated if reset else (validated,)
@@ -279,6 +282,7 @@ class KernelSVM(MarginClassifier):
             _check_square(validated[0])
         return validated
 
+    @tiny_is_zero
     def _request(self, X, encoded, cap, weight) -> KernelRequest:
         name = "callable" if callable(self.kernel) else self.kernel
         gamma = resolve_gamma(self.gamma, X, weight) if name in USE_GAMMA else 1.0
@@ -320,7 +324,15 @@ class KernelSVM(MarginClassifier):
         return replace(request, tol=tol, **changes)
 
     def _train(self, request: KernelRequest) -> KernelTrained:
-        return train(request)
+        try:
+            return train(request)
+        except MemoryError as error:
+            rows, features = request.X.shape
+            columns = f" and {8e-6 * features:.3g} MB for the columns of a sparse X" if sp.issparse(request.X) else ""
+            raise MemoryError(
+                f"no memory left in training on {rows} rows of {features} features, beside cache_mb={self.cache_mb:g} "
+                f"for kernel values{columns}; use fewer rows or features, or a smaller cache_mb"
+            ) from error
 
     def _store_model(self, trained: KernelTrained, request: KernelRequest) -> None:
         for name, value in self._model(trained.dual_coef, trained.intercept, request).items():

@@ -20,7 +20,7 @@ from multimargin.linear.scoring import finite, padded_weights, scores
 from multimargin.linear.solvers import SOLVERS
 from multimargin.linear.sparse_scoring import sparse_scores, sparse_top
 from multimargin.linear.training import Request, Trained, check_size_of_newton, choose_solver, train
-from multimargin.problems.range import check_range
+from multimargin.problems.range import check_range, tiny_is_zero
 
 
 class LinearMachine(Margins):
@@ -88,6 +88,7 @@ class LinearMachine(Margins):
     def _check(self) -> None:
         check_linear(self)
 
+    @tiny_is_zero
     def _request(self, X, encoded, cap, weight, *, many_passes=True) -> Request:
         rows = as_rows(X, self._constant_feature(), many_passes=many_passes)
         norm = rows.squared_norms()
@@ -172,17 +173,32 @@ class LinearMachine(Margins):
     def _decisions(self, X, finish) -> np.ndarray:
         rows, threads = as_rows(X, only_scored=True), n_threads(self.n_jobs)
         if is_sparse(self.coef_):
-            return finite(sparse_scores(rows, self._sparse_W(), self.intercept_, threads))
+            return self._finite(sparse_scores(rows, self._sparse_W(), self.intercept_, threads))
         values = scores(rows, self._weights(), len(self.coef_), threads)
         values += self.intercept_
-        return finite(values) if finish is None else finish(finite(values))
+        return self._finite(values) if finish is None else finish(self._finite(values))
 
+    def _finite(self, values: np.ndarray) -> np.ndarray:
+        """Scores as they are; what is not finite is the fault of the rows, or of weights that somebody set."""
+        try:
+            return finite(values)
+        except ValueError:
+            for name in ("coef_", "intercept_"):
+                weights = getattr(self, name)
+                if not np.isfinite(weights.data if is_sparse(weights) else weights).all():
+                    raise ValueError(
+                        f"{name} of this {self._name} holds NaN or infinity, which no fit leaves there: set finite "
+                        "numbers, or fit again"
+                    ) from None
+            raise
+
+    @tiny_is_zero
     def _top(self, X, n: int) -> tuple[np.ndarray, np.ndarray]:
         if not is_sparse(self.coef_):
             return super()._top(X, n)
         rows = as_rows(X, only_scored=True)
         lanes, values = sparse_top(rows, self._sparse_W(), self.intercept_, n, n_threads(self.n_jobs))
-        return lanes, finite(values)
+        return lanes, self._finite(values)
 
     def _predicted(self, X) -> np.ndarray:
         if not is_sparse(self.coef_):

@@ -9,7 +9,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from multimargin.data.blocks import BlockStore
-from multimargin.data.labels import check_comparable, check_labels, plain_labels
+from multimargin.data.labels import check_comparable, check_labels, encoded_by, plain_labels
 from multimargin.estimators.base import MarginClassifier
 from multimargin.estimators.identity import identity_of_stored
 from multimargin.estimators.linear_machine import LinearMachine
@@ -23,6 +23,7 @@ from multimargin.linear.scoring import padded_weights
 from multimargin.linear.stored_examples import StoredProblem
 from multimargin.linear.stored_training import StoredRequest, train_stored
 from multimargin.linear.training import Request, Trained, streamed_solver
+from multimargin.problems.range import tiny_is_zero
 
 
 def _learns_online(model: Any) -> bool:
@@ -191,6 +192,7 @@ class LinearSVM(LinearMachine, MarginClassifier):
             apart._learn(X, y, classes, sample_weight)
         return self
 
+    @tiny_is_zero
     def _learn(self, X, y, classes, sample_weight) -> None:
         self._check()
         if self.class_weight == "balanced":
@@ -209,8 +211,7 @@ class LinearSVM(LinearMachine, MarginClassifier):
             raise ValueError(
                 f"classes={classes!r} is not the same as on the last call to partial_fit: {self.classes_!r}"
             )
-        encoded = np.searchsorted(self.classes_, y)
-        unknown = (encoded == len(self.classes_)) | (self.classes_[np.minimum(encoded, len(self.classes_) - 1)] != y)
+        encoded, unknown = encoded_by(self.classes_, y)
         if unknown.any():
             raise ValueError(f"y has labels that are not among classes: {np.unique(y[unknown])!r}")
         too_large = self._sparse_weights(X.shape[1] + bool(self.fit_intercept))

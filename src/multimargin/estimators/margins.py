@@ -16,7 +16,7 @@ import numpy as np
 from multimargin.estimators.top_classes import best_in_slabs
 from multimargin.linear.loop import HISTORY
 from multimargin.problems.formulations import PAIRWISE, n_lanes
-from multimargin.problems.range import SMALLEST_C, SMALLEST_OBJECTIVE
+from multimargin.problems.range import SMALLEST_C, SMALLEST_OBJECTIVE, tiny_is_zero
 from multimargin.reductions.pairwise import rounds_of_elimination, rounds_with_confidence, votes_with_confidence
 
 MOST_MACHINES = 5_000_000  # of pairs of classes: those of about 3,000 classes
@@ -115,6 +115,7 @@ class Margins:
             )
         return classes, encoded
 
+    @tiny_is_zero
     def _caps(self, encoded, weight, counts=None) -> np.ndarray:
         """C_i of rows; ``counts``, the weight of every class, is that of the rows if it is not given."""
         present = weight if counts is None else counts
@@ -166,6 +167,7 @@ class Margins:
                 f"formulation was changed from {was!r} to {self.formulation!r} after the fit: set it back, or fit again"
             )
 
+    @tiny_is_zero
     def _trained(self, request) -> tuple[Any, bool]:
         """What came of a request, and whether an interrupt cut it short."""
         try:
@@ -175,6 +177,7 @@ class Margins:
                 raise
             return interrupt.trained, True
 
+    @tiny_is_zero
     def _store(self, trained, request) -> None:
         outcome = trained.outcome
         self._fitted_formulation = self.formulation
@@ -232,12 +235,14 @@ class Margins:
         """Numbers and scores of the n best classes of validated rows, the best first."""
         return best_in_slabs(X, n, len(self.classes_), lambda rows: self._of_rows(rows, self._class_values))
 
+    @tiny_is_zero
     def _of_rows(self, X, pairs_to_classes: Callable[[np.ndarray], np.ndarray] | None) -> np.ndarray:
         """Values of validated rows."""
         if len(self.classes_) == 2:
             return self._decisions(X, None).ravel()
         return self._decisions(X, pairs_to_classes if self.formulation in PAIRWISE else None)
 
+    @tiny_is_zero
     def _graded(self, X) -> np.ndarray:
         """Values by class of validated rows, to make probabilities of. A round of elimination says nothing of how
         clear it was: dag has the votes of one_vs_one here, with the class that is predicted on top."""

@@ -20,11 +20,13 @@ from multimargin.estimators.folds import stratified_folds
 from multimargin.estimators.parameters import n_threads
 from multimargin.estimators.threads import in_threads
 from multimargin.linear.loop import Limits
+from multimargin.problems.range import tiny_is_zero
 
 _LOOSER, _LOOSEST = 50.0, 0.05  # than tol, but no looser than that, unless tol is
 _LEAST_SECONDS = 1e-3
 
 
+@tiny_is_zero
 def calibrated(model: Any, request: Any, trained: Any, seconds: float | None) -> np.ndarray:
     """The calibration of a model that has just been trained.
 

@@ -165,6 +165,11 @@ class Kernel:
     def _called(self, X: Any, Y: Any) -> np.ndarray:
         assert self.function is not None
         given = self.function(_not_to_be_written(X), _not_to_be_written(Y))
+        if np.ma.is_masked(given):
+            raise ValueError(
+                f"the kernel {self.function!r} returned masked entries, whose values would be taken as they are: fill "
+                "them (filled(...))"
+            )
         values = given.toarray() if sp.issparse(given) else np.asarray(given)
         wanted = (X.shape[0], Y.shape[0])
         if values.shape != wanted:

@@ -16,6 +16,7 @@ from multimargin.linear.sparse_scoring import sparse_scores, sparse_top
 from multimargin.models.envelope import open_model
 from multimargin.models.linear import read_first_index, read_linear
 from multimargin.problems.formulations import FORMULATIONS, PAIRWISE
+from multimargin.problems.range import tiny_is_zero
 from multimargin.reductions.pairwise import rounds_of_elimination, rounds_with_confidence, votes_with_confidence
 
 LINEAR_KINDS = ("LinearSVM", "LinearSVMCV")
@@ -66,6 +67,7 @@ class LightModel:
             return self.classes_[(values > 0).astype(int)]
         return self.classes_[values.argmax(axis=1)]
 
+    @tiny_is_zero
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes, for models that were trained with ``probability=True``."""
         if self.calibration_ is None:
@@ -76,6 +78,7 @@ class LightModel:
             values = self._values(X, by_class=True)
         return probabilities(values, self.calibration_)
 
+    @tiny_is_zero
     def _best_classes(self, X: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
         """Numbers and scores of the n best classes, the best first."""
         if not isinstance(self._W, Csr):
@@ -84,6 +87,7 @@ class LightModel:
         lanes, values = sparse_top(rows, self._W, self._intercept, n, 1)
         return lanes, finite(values)
 
+    @tiny_is_zero
     def _values(self, X: Any, by_class: bool) -> np.ndarray:
         rows = as_rows(checked(X, self.n_features_in_), only_scored=True)
         if isinstance(self._W, Csr):

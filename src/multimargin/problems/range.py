@@ -7,15 +7,35 @@ too small; in between, all that is ever computed is a finite number that is not 
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from math import inf, isfinite, sqrt
+from typing import ParamSpec, TypeVar
 
 import numpy as np
+
+_Given, _Got = ParamSpec("_Given"), TypeVar("_Got")
 
 SMALLEST_C = 1e-300  # float64 has no numbers for the duals of smaller ones
 LARGEST_REACH = 1e150  # of sum C_i ||x_i||, whose square is a number
 SMALLEST_NORM = 1e-240  # of the largest ||x||^2: the inverse of its square root squared is one, and times C, too
 NEGLIGIBLE_NORM = 1e-290  # ||x||^2 of rows that change nothing beside those, and whose inverse may be infinite
 SMALLEST_OBJECTIVE = float(np.finfo(np.float64).tiny)  # by which a gap is divided at least
+
+
+def tiny_is_zero(function: Callable[_Given, _Got]) -> Callable[_Given, _Got]:
+    """A function in which what is too small for float64 is zero, also where NumPy was told to raise an error of it.
+
+    All that trains or predicts may meet such numbers: products of small features, exp of large distances, duals of
+    small caps. All of it can bear a zero in their place.
+    """
+
+    @functools.wraps(function)
+    def bearing(*args: _Given.args, **kwargs: _Given.kwargs) -> _Got:
+        with np.errstate(under="ignore"):
+            return function(*args, **kwargs)
+
+    return bearing
 
 
 def check_range(cap: np.ndarray, largest: float, what: str = "||x_i||", scale: str = "scale the features") -> None:
