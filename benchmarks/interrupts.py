@@ -67,6 +67,12 @@ KINDS: dict[str, tuple[str, dict[str, Any], tuple[int, int, int], bool]] = {
         False,
     ),
     "crammer_singer newton": ("LinearSVM", {"solver": "newton", **ENDLESS}, (50000, 10, 6), False),
+    "one_vs_rest newton, large": (
+        "LinearSVM",
+        {"formulation": "one_vs_rest", "solver": "newton", **ENDLESS},
+        (3000, 2500, 3),
+        False,
+    ),
     "crammer_singer cutting_plane": ("LinearSVM", {"solver": "cutting_plane", **ENDLESS}, (5000, 50, 8), False),
     "one_vs_rest tron": (
         "LinearSVM",
