@@ -264,11 +264,11 @@ class LinearSVM(LinearMachine, MarginClassifier):
         return self._caps(np.arange(k), np.ones(k), counts=store.class_weights)
 
     def decision_function(self, X):
-        of_rows = super().decision_function
+        of_rows = super(LinearSVM, self._as_it_is()).decision_function  # one model for all blocks
         return of_blocks(X, lambda rows: (of_rows(rows),))[0] if isinstance(X, BlockStore) else of_rows(X)
 
     def predict(self, X):
-        of_rows = super().predict
+        of_rows = super(LinearSVM, self._as_it_is()).predict
         return of_blocks(X, lambda rows: (of_rows(rows),))[0] if isinstance(X, BlockStore) else of_rows(X)
 
     def _best_classes(self, X, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -285,8 +285,9 @@ class LinearSVM(LinearMachine, MarginClassifier):
         check_is_fitted(self)
         if y is not None or sample_weight is not None:
             raise ValueError("the labels of a store are in it: score(store) takes no y and no sample_weight")
-        check_comparable(self.classes_, X.classes)
-        return sum(int((self.predict(block.X) == block.y).sum()) for block in X) / X.n_rows
+        model = self._as_it_is()
+        check_comparable(model.classes_, X.classes)
+        return sum(int((model.predict(block.X) == block.y).sum()) for block in X) / X.n_rows
 
     def __getstate__(self):
         state = super().__getstate__().copy()
