@@ -14,7 +14,8 @@ from typing import ParamSpec, TypeVar
 
 import numpy as np
 
-_Given, _Got = ParamSpec("_Given"), TypeVar("_Got")
+_Given = ParamSpec("_Given")
+_Got = TypeVar("_Got")
 
 SMALLEST_C = 1e-300  # float64 has no numbers for the duals of smaller ones
 LARGEST_REACH = 1e150  # of sum C_i ||x_i||, whose square is a number
