@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event, Lock
 from typing import Any
@@ -75,7 +75,7 @@ class _Shared:
 
     def __init__(self, work: Callable[[Any], Any], items: Sequence):
         self._work, self._lock = work, Lock()
-        self.left = iter(enumerate(items))
+        self.left: Iterator[tuple[int, Any]] = iter(enumerate(items))
         self.results: list[Any] = [None] * len(items)
         self.errors: dict[int, Exception] = {}  # by item; those before the first have all been taken
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from multimargin.data.labels import plain_labels
+from multimargin.data.kinds import check_kind
+from multimargin.data.labels import encoded_by, plain_labels
 from multimargin.data.rows import checked
 from multimargin.distributed.agreement import agree
 from multimargin.distributed.collective import Collective
@@ -97,8 +98,9 @@ class _Rows(NamedTuple):
                 f"formulation={model.formulation!r} is not trained by ranks; there are 'crammer_singer', "
                 "'weston_watkins' and 'one_vs_rest'"
             )
-        encoded = np.minimum(np.searchsorted(classes, y), k - 1)
-        if y.shape != (X.shape[0],) or np.any(classes[encoded] != y):
+        check_kind(sample_weight, "sample_weight")
+        encoded, unknown = encoded_by(classes, y)
+        if y.shape != (X.shape[0],) or unknown.any():
             raise ValueError("y must have a label a row, and all of them among classes")
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         if weight is not None and (weight.shape != y.shape or not np.isfinite(weight).all() or (weight < 0).any()):

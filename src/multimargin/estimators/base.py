@@ -77,8 +77,8 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         started = time.perf_counter()
         with deferred_interrupt(), self._apart() as apart:  # what was trained is stored first
             with interruptible():
-                request, *given = requested(apart)
-            with observed(self, apart, *given, request) as request.observers:
+                request, X, y, sample_weight = requested(apart)
+            with observed(self, apart, X, y, sample_weight, request) as request.observers:
                 trained, interrupted = apart._trained(request)
             apart._store(trained, request)
             if apart.probability and not interrupted:
