@@ -62,7 +62,7 @@ def test_sigterm(run, tmp_path, ends):
             time.sleep(0.02)
         before = (tmp_path / "state").read_bytes()
         process.send_signal(getattr(signal, ends))
-        _, said = process.communicate()
+        _, said = process.communicate(timeout=120)
     assert process.returncode == 128 + getattr(signal, ends)
     assert "terminated: state holds the training: the same command goes on from there" in said
     assert "Traceback" not in said

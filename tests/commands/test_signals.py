@@ -5,13 +5,14 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
+from importlib.metadata import entry_points
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
 from multimargin import LinearSVM, load, save, write_svmlight
+from multimargin.__main__ import start
 from multimargin.data.blocks import write_blocks
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no such signals there")
@@ -223,5 +224,5 @@ def test_ctrl_c_before_and_after_the_command(run, monkeypatch, where):
 
 
 def test_the_program_that_is_installed_minds_ctrl_c_from_the_beginning():
-    described = Path(__file__).parents[2] / "pyproject.toml"
-    assert '[project.scripts]\nmultimargin = "multimargin.__main__:start"\n' in described.read_text()
+    (program,) = entry_points(group="console_scripts", name="multimargin")
+    assert program.load() is start

@@ -185,10 +185,10 @@ def test_what_indices_start_at(tmp_path, text, zero_based, based):
     assert found is based and X.indices.min() == (int(text[2]) if based else 0)
     pipe = str(tmp_path / "pipe")
     os.mkfifo(pipe)
-    writer = threading.Thread(target=Path(pipe).write_text, args=(text,))
+    writer = threading.Thread(target=Path(pipe).write_text, args=(text,), daemon=True)
     writer.start()
     piped, _, found = _read_svmlight_and_base(pipe, None, zero_based)
-    writer.join()
+    writer.join(60)
     assert found is based and piped.indices.tolist() == X.indices.tolist()
     assert _Content(str(path)).name == str(path) and _Content(str(path)).read() == text.encode()
 
@@ -317,13 +317,13 @@ def piped(tmp_path):
             with suppress(BrokenPipeError), open(path, "wb") as file:
                 file.write(content)
 
-        writers.append(threading.Thread(target=write))
+        writers.append(threading.Thread(target=write, daemon=True))
         writers[-1].start()
         return path
 
     yield pipe
     for writer in writers:
-        writer.join()
+        writer.join(60)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes by name there")

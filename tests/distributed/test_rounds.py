@@ -428,6 +428,21 @@ def test_every_rank_gets_the_same_estimator():
     assert models[0].score(X, names) > 0.9
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_ranks_with_parts_of_very_different_sizes_have_one_certificate(loss):
+    X, y = digits(400)
+    cuts = [0, 3, 400, 400]  # and one without rows
+
+    def work(rank, collective):
+        mine = slice(cuts[rank], cuts[rank + 1])
+        return fit_shared(LinearSVM(loss=loss, C=0.1, tol=0.02), X[mine], y[mine], collective, classes=range(10))
+
+    first, *others = together(3, work)
+    for model in others:
+        for name in ("primal_objective_", "dual_objective_", "dual_gap_", "worst_gap_", "n_iter_"):
+            assert getattr(model, name) == getattr(first, name), name
+
+
 @pytest.mark.parametrize("kind", ["U3", object, bool, np.uint8, np.float32, np.dtypes.StringDType()])
 def test_labels_of_all_kinds(kind):
     X, y = digits(60)

@@ -122,6 +122,7 @@ def test_of_two_fits_at_once_the_later_one_is_kept_whole(model):
     assert model.score(X, NAMES) > 0.9
     over.set()
     slow.join(60)
+    assert not slow.is_alive()
     assert model.score(X, y) > 0.9 and set(model.classes_) == {0, 1, 2}
 
 
@@ -134,7 +135,60 @@ def test_a_row_of_a_stream_is_learnt_at_once():
     assert (model.coef_ != coef).any()
 
 
-def test_what_a_callback_notes_on_the_model_stays():
+def test_what_a_callback_does_to_the_model_stays():
     model = LinearSVM()
-    model.set_params(callbacks=[once(lambda: setattr(model, "remark", "mine"))]).fit(X, y)
-    assert model.remark == "mine" and model.fit(X, y).remark == "mine"
+    model.note, model._count, model.seen_, model.passing = 0, 0, [], "before"
+
+    def callback(record):
+        model.note += 1
+        model._count += 1
+        model.seen_ = [*model.seen_, record["epoch"]]
+        model.__dict__.pop("passing", None)
+        model.new = "new"
+
+    for fits in (1, 2):
+        model.set_params(callbacks=[callback]).fit(X, y)
+        assert model.note == model._count == len(model.seen_) == fits * len(model.history_) > 0
+        assert not hasattr(model, "passing") and model.new == "new"
+    assert model.score(X, y) > 0.9
+
+
+def test_a_subclass_may_keep_what_callbacks_tell_it():
+    class Counting(LinearSVM):
+        def fit(self, X, y, sample_weight=None):
+            self.n_calls = 0
+            self.callbacks = [self._note]
+            return super().fit(X, y, sample_weight)
+
+        def _note(self, record):
+            self.n_calls += 1
+
+    model = Counting()
+    assert model.fit(X, y).n_calls == len(model.history_) > 0
+    assert model.fit(X, y).n_calls == len(model.history_)
+
+
+def test_what_only_the_last_fit_had_goes():
+    model = KernelSVM(probability=True).fit(X, y)
+    model.set_params(probability=False).fit(X[:, :3], y)
+    assert not hasattr(model, "calibration_") and model.n_features_in_ == 3
+
+
+def test_fits_bear_attributes_that_come_and_go():
+    model, stop = LinearSVM(tol=0.5), threading.Event()
+
+    def change():
+        while not stop.is_set():
+            for number in range(50):
+                setattr(model, f"note{number}", number)
+            for number in range(50):
+                delattr(model, f"note{number}")
+
+    changing = threading.Thread(target=change, daemon=True)
+    changing.start()
+    try:
+        for _ in range(200):
+            model.fit(X[::10], y[::10])
+    finally:
+        stop.set()
+        changing.join(60)

@@ -25,6 +25,9 @@ class File:
     def write(self, state):
         self.written.append(state)
 
+    def is_ours(self):
+        return True
+
     def remove(self):
         self.removed += 1
 

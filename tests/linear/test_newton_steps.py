@@ -12,7 +12,7 @@ from multimargin.data.rows import as_rows
 from multimargin.linear.cutting_plane import CuttingPlane, _scored_rows
 from multimargin.linear.examples import Examples
 from multimargin.linear.machine import Certificate, Machine, Settings
-from multimargin.linear.newton import Newton
+from multimargin.linear.newton import Newton, _whole
 from multimargin.linear.primal_cd import PrimalCoordinateDescent
 from multimargin.problems.formulations import Formulation
 
@@ -46,17 +46,15 @@ def newton(request):
     return machine, algorithm
 
 
-def newton_step(algorithm, machine, gradient):
-    """Of a system so small that it is one piece."""
-    with pytest.raises(StopIteration) as end:
-        next(algorithm._newton_step(machine, gradient))
-    return end.value.value
+def evaluated(machine, algorithm):
+    """Phi, gradient and gap at W."""
+    return _whole(algorithm._evaluate(machine, algorithm.weights))
 
 
 def test_the_gradient_is_that_of_phi(newton):
     machine, algorithm = newton
     W = algorithm.weights.array[:, :3]
-    _, gradient, gap = algorithm._evaluate(machine)
+    _, gradient, gap = evaluated(machine, algorithm)
     assert gap > 0 and algorithm.primal > 0
     h = 1e-6
     for i in range(3):
@@ -64,7 +62,7 @@ def test_the_gradient_is_that_of_phi(newton):
             values = []
             for side in (h, -h):
                 W[i, m] += side
-                values.append(algorithm._evaluate(machine)[0])
+                values.append(evaluated(machine, algorithm)[0])
                 W[i, m] -= side
             assert gradient[i, m] == pytest.approx((values[0] - values[1]) / (2 * h), rel=1e-5, abs=1e-5)
 
@@ -72,14 +70,14 @@ def test_the_gradient_is_that_of_phi(newton):
 def test_the_step_solves_the_system_of_the_gradients_differences(newton):
     machine, algorithm = newton
     W = algorithm.weights.array[:, :3]
-    _, gradient, _ = algorithm._evaluate(machine)
-    step = newton_step(algorithm, machine, gradient)
+    _, gradient, _ = evaluated(machine, algorithm)
+    step = _whole(algorithm._newton_step(machine, gradient))
     h = 1e-7
     start = W.copy()
     W[:] = start + h * step
-    ahead = algorithm._evaluate(machine)[1]
+    ahead = evaluated(machine, algorithm)[1]
     W[:] = start - h * step
-    behind = algorithm._evaluate(machine)[1]
+    behind = evaluated(machine, algorithm)[1]
     W[:] = start
     # The gradient is piecewise linear, and here no piece ends so near.
     np.testing.assert_allclose((ahead - behind) / (2 * h), -gradient, rtol=1e-4, atol=1e-6)
@@ -87,15 +85,18 @@ def test_the_step_solves_the_system_of_the_gradients_differences(newton):
 
 def test_a_search_lowers_phi_or_says_that_it_cannot(newton):
     machine, algorithm = newton
-    before, gradient, _ = algorithm._evaluate(machine)
-    step = newton_step(algorithm, machine, gradient)
-    assert algorithm._search(machine, before, gradient, step) is False
-    lower = algorithm._evaluate(machine)[0]
-    assert lower < before
+    before, gradient, _ = evaluated(machine, algorithm)
+    step = _whole(algorithm._newton_step(machine, gradient))
     W = algorithm.weights.array.copy()
-    upwards = algorithm._evaluate(machine)[1]
-    assert algorithm._search(machine, lower, upwards, upwards) is True
-    np.testing.assert_array_equal(algorithm.weights.array, W)
+    exact, at_trial, gap = _whole(algorithm._search(machine, before, gradient, step))
+    np.testing.assert_array_equal(algorithm.weights.array, W)  # until the step is over
+    algorithm.weights.array[:] = algorithm.trial.array
+    lower, there, gap_there = evaluated(machine, algorithm)
+    assert exact is False and lower < before and gap == gap_there
+    np.testing.assert_array_equal(at_trial, there)
+    exact, at_W, gap = _whole(algorithm._search(machine, lower, there, there))  # upwards
+    assert exact is True and gap == gap_there
+    np.testing.assert_array_equal(at_W, there)
 
 
 def test_stages_of_newton_end_and_stall(newton):
@@ -112,7 +113,17 @@ def test_stages_of_newton_end_and_stall(newton):
 
 def test_a_tau_that_is_too_small_rises_again(newton):
     machine, algorithm = newton
-    algorithm._search = lambda *_: True  # phi cannot be lowered
+
+    def search(exact):
+        def searched(machine, phi, gradient, step):
+            yield 0.0
+            algorithm.trial.array[:] = algorithm.weights.array
+            _, gradient, gap = yield from algorithm._evaluate(machine, algorithm.weights)
+            return exact, gradient, gap
+
+        return searched
+
+    algorithm._search = search(True)  # phi cannot be lowered
     algorithm.gap_at_stall, algorithm.tol = np.inf, 0.0
     start, W = algorithm.stage_start.copy(), algorithm.weights.array
     for stalled in range(1, 6):
@@ -123,7 +134,7 @@ def test_a_tau_that_is_too_small_rises_again(newton):
         assert algorithm.tau == algorithm.smallest_tau == before * 30.0
         np.testing.assert_array_equal(W, start)
         assert algorithm.done is (stalled == 5) and not algorithm.converged
-    algorithm.done, algorithm._search = False, lambda *_: False
+    algorithm.done, algorithm._search = False, search(False)
     for steps in range(15):  # so many are tried
         assert algorithm.steps == steps and algorithm.stalled_stages == 5
         W[:, :3] = 5.0

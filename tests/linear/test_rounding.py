@@ -35,11 +35,9 @@ def test_equal_rows_are_summed_within_the_roundings_that_are_counted():
     X = np.full((N, 1), ODD)
     machine = machine_of(X, np.zeros(N, np.int32), np.ones(N))
     machine.blocks[0].alpha[:, 0] = 1.0
-    V = machine.new_weights(single_precision=False)
-    sums = machine._sums(V)
+    V, sums = machine._summed()
     allowed = Fraction(sums.roundings) * UNIT * exact
     assert abs(one_after_the_other - exact) > 2 * allowed  # so V must not be one sum
-    machine.rebuild(V)
     assert abs(Fraction(float(V.array[0, 0])) - exact) <= allowed
     assert sums.roundings < 4500
 
@@ -77,14 +75,14 @@ def test_the_dual_value_is_below_the_exact_one(formulation, squared):
 
 
 def test_many_weights_are_one_sum_and_few_are_many():
-    dense = Sums.of(10**6, 1e6 * 100, 100, 3)
-    assert dense.most == 4096 and dense.roundings < 4096 + 256
-    text = Sums.of(10**6, 1e6 * 50 * 20, 10**5 * 20, 3)  # 50 of 10^5 features in a row
-    assert text.most == 32 * 10**5 / 50
-    for weights in (None, 10**8):
-        assert Sums.of(10**6, 1e8, weights, 3).most == 10**6
-        assert Sums.of(10**6, 1e8, weights, 3).roundings >= 10**6
-    assert Sums.of(0, 0.0, 10, 1).roundings > 0 and Sums.of(7, 70.0, 10, 1).roundings < 20
+    dense = Sums.of(10**6, 1e6 * 100, 10, 10, False, 3)
+    assert dense.most == 4096 and dense.roundings < 4096 + 256 and dense.of_norms < 30
+    text = Sums.of(10**6, 1e6 * 50 * 20, 10**5, 20, False, 3)  # 50 of 10^5 features in a row
+    assert text.most == 32 * 10**5 / 50 and text.of_norms > 10**5
+    for n_weights, one_sum in ((10, True), (10**7, False)):
+        assert Sums.of(10**6, 1e8, n_weights, 10, one_sum, 3).most == 10**6
+        assert Sums.of(10**6, 1e8, n_weights, 10, one_sum, 3).roundings >= 10**6
+    assert Sums.of(0, 0.0, 5, 2, False, 1).roundings > 0 and Sums.of(7, 70.0, 5, 2, False, 1).roundings < 20
 
 
 def test_margins_of_weights_that_are_no_numbers_are_not_rounded():

@@ -235,7 +235,7 @@ def test_threads_stop_evaluating_when_one_is_interrupted(monkeypatch):
     X, y = rows()
     seen, begun = [], threading.Event()
 
-    def interrupted(self, blocks=None):
+    def interrupted(self, blocks=None, most=0):
         (block,) = blocks
         if block is self.blocks[0]:
             assert begun.wait(60)

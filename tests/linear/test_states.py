@@ -209,7 +209,9 @@ def test_finished_machines_are_part_of_the_model(finished, tmp_path):
     model = make(checkpoint=tmp_path / "state").fit(X, Y)
     np.testing.assert_array_equal(model.coef_, whole.coef_)
     np.testing.assert_array_equal(model.dual_coef_.toarray(), whole.dual_coef_.toarray())
-    assert (model.primal_objective_, model.worst_gap_) == (whole.primal_objective_, whole.worst_gap_)
+    # Slices were shorter at first, and what is taken off for rounding counts them.
+    assert model.primal_objective_ == pytest.approx(whole.primal_objective_, rel=1e-13)
+    assert model.worst_gap_ == pytest.approx(whole.worst_gap_, rel=1e-13)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from multimargin import KernelSVM, LinearSVM
 from multimargin.kernel.functions import Kernel, resolve_gamma
-from multimargin.linear.newton import _solve
+from multimargin.linear.newton import _solve, _whole
 from multimargin.problems.range import LARGEST_REACH, SMALLEST_NORM, check_range
 
 X, y = load_iris(return_X_y=True)
@@ -81,9 +81,7 @@ def test_a_variance_that_is_no_number_is_no_constant():
 
 def test_newton_has_no_step_where_its_system_is_not_finite():
     H = np.array([[np.inf, 0.0], [0.0, -1.0]])
-    with pytest.raises(StopIteration) as end:
-        next(_solve(H, np.ones(2)))
-    assert np.array_equal(end.value.value, np.zeros(2))
+    assert np.array_equal(_whole(_solve(H, np.ones(2))), np.zeros(2))
 
 
 def test_smo_stops_where_rounding_lets_no_dual_move():

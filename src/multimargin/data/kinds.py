@@ -40,8 +40,10 @@ def records(name: str, dtype: Any) -> str:
 def _parts(values: Any) -> Iterator[tuple[str, Any]]:
     """What has a kind of its own, and what to call it: the columns of a frame, or all of it."""
     if hasattr(values, "dtypes") and hasattr(values, "columns"):
-        for number, name in enumerate(values.columns):
-            yield f"column {name!r}", values.iloc[:, number] if hasattr(values, "iloc") else values[name]
+        kinds = [getattr(dtype, "kind", "") for dtype in values.dtypes]
+        for number, (name, kind) in enumerate(zip(values.columns, kinds, strict=False)):
+            if kind in "OMmV":  # others are numbers of some sort, and there may be very many of them
+                yield f"column {name!r}", values.iloc[:, number] if hasattr(values, "iloc") else values[name]
         return
     if isinstance(values, list | tuple):
         try:

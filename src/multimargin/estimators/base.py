@@ -137,19 +137,20 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
 
         Until then this one is as it was for whoever looks: callbacks, other threads, or fit itself, called again.
         """
-        parameters = set(self._get_param_names())
+        found = vars(self)
+        before = {name: value for name, value in dict(found).items() if not _of_callbacks(name)}
         apart = object.__new__(type(self))
-        # What scikit-learn keeps of callbacks is for it to tidy up, here.
-        apart.__dict__ = {name: value for name, value in vars(self).items() if not _of_callbacks(name)}
-        before = set(vars(apart))
+        apart.__dict__ = dict(before)
         yield apart
-        learnt = {name: value for name, value in vars(apart).items() if name not in parameters}
-        kept = {
-            name: value
-            for name, value in vars(self).items()
-            if name in parameters or _of_callbacks(name) or not (name in before or name[0] == "_" or name[-1] == "_")
-        }
-        self.__dict__ = kept | learnt
+        learnt, now = vars(apart), dict(vars(self))
+        if vars(self) is found:  # what the fit has changed; what callbacks have changed meanwhile stays
+            gone = before.keys() - learnt.keys()
+            learnt = {name: value for name, value in learnt.items() if value is not before.get(name, before)}
+        else:  # another fit has ended meanwhile: nothing of it stays
+            gone = {name for name in now if name[0] == "_" or name[-1] == "_"}
+        parameters = set(self._get_param_names())
+        kept = {name: value for name, value in now.items() if name in parameters or _of_callbacks(name)}
+        self.__dict__ = {name: value for name, value in now.items() if name not in gone} | learnt | kept
 
     def _validated(self, X, y=NO_LABELS, *, reset, accept_sparse: str | bool = "csr"):
         if isinstance(X, BlockStore):

@@ -104,8 +104,12 @@ class KeptSearch(Search, FilesBeside):
 
     def state_is_removed(self) -> None:
         """That of the last fit: there is nothing left to do."""
+        if self.file.is_ours():
+            self._remove_fits()
         self.file.remove()
-        self._remove_fits()
+
+    def complain(self) -> None:
+        self.file.complain()
 
     def _remove_fits(self, but: Container[Path] = ()) -> None:
         """Files of fits, also of an earlier search."""

@@ -43,6 +43,9 @@ class FilesBeside:
     def state_is_removed(self) -> None:
         """So may all of it."""
 
+    def complain(self) -> None:
+        """Raise what was to be an error, and waited for the end of the training."""
+
 
 class StateFile:
     """A file for a state that somebody with the same data and parameters goes on from.
@@ -130,7 +133,7 @@ class StateFile:
             "identity": self.identity,
         }
         try:
-            if not self._is_ours():
+            if not self.is_ours():
                 raise FileExistsError("another training has written it meanwhile; give each a checkpoint of its own")
             self.beside.make_last()
             write_container(self.path, CHECKPOINT, description, state)
@@ -150,14 +153,21 @@ class StateFile:
         """After the training: raise the warning that was to be an error."""
         if self._complaint is not None:
             raise self._complaint
+        self.beside.complain()
 
-    def _is_ours(self) -> bool:
-        stamp = _stamp_of(self.path)
-        return stamp is None or stamp == self._stamp
+    def is_ours(self) -> bool:
+        """Whether the file is the one that was written here last, or at least of the same training."""
+        if _stamp_of(self.path) in (None, self._stamp):
+            return True
+        try:
+            self._read()
+        except (CheckpointError, OSError):
+            return False
+        return True
 
     def remove(self) -> None:
         """There is nothing left to do."""
-        if self._is_ours():
+        if self.is_ours():
             with suppress(FileNotFoundError):
                 self.path.unlink()
         self.beside.state_is_removed()
@@ -167,7 +177,7 @@ def _stamp_of(path: Path) -> tuple[int, int, int] | None:
     """What is another one for each file that is written."""
     try:
         found = path.stat()
-    except FileNotFoundError:
+    except OSError:
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size
 

@@ -231,24 +231,34 @@ class Machine:
 
     def rebuild(self, weights: _core.Weights) -> None:
         """weights, which are zero, <- V = sum alpha x."""
-        most = self._sums(weights).most
-        apart = weights if self.examples.n <= most else self.new_weights(single_precision=False)
-        rows = 0
-        for block, begin, end in self.slices(most=most):
-            if apart is not weights and rows + end - begin > most:
-                weights.array[:] += apart.array
+        for block, begin, end in self.slices():
+            block.accumulate(weights, begin, end)
+        self.examples.complete(weights)
+
+    def _summed(self) -> tuple[_core.Weights, Sums]:
+        """V in float64, as a sum of sums, and how they are made."""
+        V = self.new_weights(single_precision=False)
+        sums = self._sums(V)
+        if self.examples.n <= sums.most:
+            self.rebuild(V)
+            return V, sums
+        apart, rows = self.new_weights(single_precision=False), 0
+        for block, begin, end in self.slices(most=sums.most):
+            if rows + end - begin > sums.most:
+                V.array[:] += apart.array
                 apart.array[:] = 0.0
                 rows = 0
             block.accumulate(apart, begin, end)
             rows += end - begin
-        if apart is not weights:
-            weights.array[:] += apart.array
-        self.examples.complete(weights)
+        V.array[:] += apart.array
+        self.examples.complete(V)
+        return V, sums
 
     def _sums(self, V: _core.Weights) -> Sums:
-        weights = None if V.is_sparse else self.n_weights * self.problem.lanes
         n_slices = self.cost_of_pass / BUDGET + self.examples.n_blocks
-        return Sums.of(self.examples.n, self.cost_of_pass, weights, n_slices)
+        return Sums.of(
+            self.examples.n, self.cost_of_pass, self.n_weights, self.problem.lanes, bool(V.is_sparse), n_slices
+        )
 
     def certify(self) -> Certificate:
         """Certify the algorithm's candidate. The best candidate and the best duals seen certify together."""
@@ -257,36 +267,37 @@ class Machine:
         before = self.certificate
         if before is not None and (before.weights.is_sparse or before.weights.array.nbytes > _LARGE):
             self.certificate = before = None  # rather no model for a moment than two of them in memory
-        W = self.new_weights(single_precision=False)
-        self.rebuild(W)
+        W, sums = self._summed()
         v_norms, _ = W.squared_norms()
         other_than_v = self.examples.candidate(self.passes, W) or self.algorithm.candidate(W)
         w_norms = W.squared_norms()[0] if other_than_v else v_norms
         n_parts = self.problem.n_parts
         scale_step = self.passes.scale_step(self.algorithm.weights)
         losses, dual, sizes = self._evaluate(
-            W, scale_step, rounding_of_margins(w_norms, scale_step * float(SCALES[-1]))
+            W, scale_step, rounding_of_margins(w_norms, scale_step * float(SCALES[-1])), sums.most
         )
+        # Ranks have rows of their own, and sums of them; what is taken off must be the same for all of them.
+        totals = np.concatenate([dual, sizes, [sums.roundings]])
         self.examples.total(losses)
-        self.examples.total(dual)
-        if self.problem.squared:
-            self.examples.total(sizes)
-        else:
+        self.examples.total(totals)
+        dual, sizes, (roundings,) = np.split(totals, [n_parts, 2 * n_parts])
+        sums = sums._replace(roundings=float(roundings))
+        if not self.problem.squared:
             sizes = np.abs(dual)  # of one sign
         if n_parts == 1:
             w_norms, v_norms = w_norms.sum(keepdims=True), v_norms.sum(keepdims=True)
         share = self.examples.constant / n_parts
         scales = 1 + scale_step * SCALES
-        primals = 0.5 * np.outer(scales**2, w_norms) + losses + share
+        primals = 0.5 * np.outer(scales**2, w_norms) + losses
         best = primals.argmin(axis=0)  # scale of every part
         if scale_step > 0:  # of accelerated weights
             W.array[:, : self.problem.lanes] *= scales[best]
-        primal = primals.min(axis=0)
+        primal = sums.rounded_up(primals.min(axis=0)) + share
         lower = np.maximum(-(0.5 * v_norms + dual), 0.0) + share  # duals of zero are feasible, too
         if not (np.isfinite(primal).all() and np.isfinite(lower).all()):
             raise NotFinite("the objective is not a finite number: scale the features, or lower C")
         longest = sqrt(self.examples.norm_range[1])
-        lower = np.maximum(lower - self._sums(W).rounding_of_duals(v_norms, sizes, longest), share)
+        lower = np.maximum(lower - sums.rounding_of_duals(v_norms, sizes, longest, self.problem.squared), share)
         worst = float(np.max((primal - lower) / np.maximum(np.abs(primal), SMALLEST_OBJECTIVE)))
         if worst < -_ROUNDING or np.sum(primal) < np.sum(lower) - _ROUNDING * abs(np.sum(primal)):
             raise RuntimeError("a dual value above the primal value: alpha is not feasible; please report this")
@@ -304,11 +315,10 @@ class Machine:
         return fresh
 
     def _evaluate(
-        self, W: _core.Weights, scale_step: float, rounding: tuple[float, float]
+        self, W: _core.Weights, scale_step: float, rounding: tuple[float, float], most: float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sums of the losses by scale of W and part; of the dual's terms by part, and of the sizes of those of the
         squared hinge; in threads as the visits are."""
-        most = self._sums(W).most
 
         def of(blocks: Iterable[_core.Block]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             losses, (dual, sizes) = np.zeros((len(SCALES), self.problem.n_parts)), np.zeros((2, self.problem.n_parts))

@@ -18,6 +18,7 @@ iterate has a certificate.
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import scipy.linalg
@@ -25,7 +26,7 @@ import scipy.sparse as sp
 
 from multimargin import _core
 from multimargin.linear.examples import Examples
-from multimargin.linear.machine import Machine, PassRecord, Settings
+from multimargin.linear.machine import BUDGET, Machine, PassRecord, Settings
 from multimargin.linear.state import check_counts
 from multimargin.problems.range import SMALLEST_OBJECTIVE
 
@@ -38,11 +39,16 @@ _INNER_STEPS = 15
 _ARMIJO = 1e-4
 _STALLED_STAGES = 5
 _TAU_RANGE = (1e-290, 1e290)  # in which it, its inverse and what it rises to are numbers
-# A step of a large system takes seconds. It is done in pieces of so many multiply-adds of BLAS, about 50 ms, between
-# which limits are minded and Ctrl-C is heard; products of few rows, and narrow panels, would be bound by memory.
+# A step may take seconds. It is done in pieces of at most so many multiply-adds of BLAS, about 50 ms; after as many of
+# them as make up that, limits are minded and Ctrl-C is heard. Products of few rows, and narrow panels, would be bound
+# by memory.
 _PIECE = 1e9
 _ROWS_OF_PRODUCT = 1024
 _PANEL = 192
+
+# Something in pieces: tells of each how many multiply-adds it took, and gives a result in the end.
+T = TypeVar("T")
+Pieces: TypeAlias = Generator[float, None, T]
 
 
 class Newton:
@@ -86,8 +92,9 @@ class Newton:
         self.primal = 0.0
         self.stalled_stages = 0
         self.gap_at_stall = np.inf
-        # The step that is under way. No checkpoint has it: W is where it began, and so it can begin anew.
-        self.under_way: Generator[None, None, list[PassRecord]] | None = None
+        # The step that is under way. No checkpoint has it: W and alpha are as it found them, so it can begin anew.
+        self.under_way: Pieces[list[PassRecord]] | None = None
+        self.trial = machine.new_weights(single_precision=False)
 
     def check_kept(self) -> None:
         """Refuse attributes, restored from a checkpoint, that no stage can have had."""
@@ -102,34 +109,39 @@ class Newton:
             machine.certify()
             self.done = self.converged = True
             return []
-        step, self.under_way = self.under_way or self._step(machine), None
-        try:
-            next(step)
-        except StopIteration as end:
-            return end.value
+        step, self.under_way, spent = self.under_way or self._step(machine), None, 0.0
+        while spent < _PIECE:
+            try:
+                spent += next(step)
+            except StopIteration as end:
+                return end.value
         self.under_way = step
         return []
 
-    def _step(self, machine: Machine) -> Generator[None, None, list[PassRecord]]:
-        """A step of Newton's method, in pieces; before the last one nothing has changed but the proposal."""
-        lanes = machine.problem.lanes
-        W = self.weights.array[:, :lanes]
-        phi, gradient, gap = self._evaluate(machine)
+    def _step(self, machine: Machine) -> Pieces[list[PassRecord]]:
+        """A step of Newton's method; before its end nothing has changed but the proposal and the trial."""
+        W = self.weights.array[:, : machine.problem.lanes]
+        phi, gradient, gap = yield from self._evaluate(machine, self.weights)
         record = PassRecord(float(np.abs(gradient).max()), machine.examples.n, self.name, estimate=gap)
-        if gap <= self.tol:
+        certified = gap <= self.tol
+        if certified:
             # The certificate belongs to the proposal: it becomes alpha before it is certified.
             self.block.alpha[:] = self.proposal
-            certified = machine.certify()
-            self.converged = self.done = certified.worst_gap <= self.tol
-            record = record._replace(primal=certified.primal, dual=certified.dual, gap=certified.gap)
+            found = machine.certify()
+            self.converged = self.done = found.worst_gap <= self.tol
+            record = record._replace(primal=found.primal, dual=found.dual, gap=found.gap)
             if self.done:
                 return [record]
 
-        step = yield from self._newton_step(machine, gradient)
-        exact = self._search(machine, phi, gradient, step)
+        step = self._newton_step(machine, gradient)
+        # From other duals a step does not begin anew: what is left of this one is one piece.
+        step = _whole(step) if certified else (yield from step)
+        search = self._search(machine, phi, gradient, step)
+        exact, gradient, gap = _whole(search) if certified else (yield from search)
         self.steps += 1
+        if not exact:
+            self.weights.array[:] = self.trial.array
         # Solved well enough: what W - V adds to the gap is small against the gap itself.
-        _, gradient, gap = self._evaluate(machine)
         apart = float(np.linalg.norm(gradient))
         error = apart * (float(np.linalg.norm(W)) + 0.5 * apart) / max(self.primal, SMALLEST_OBJECTIVE)
         if error <= 0.1 * max(min(gap, 1.0), self.tol):
@@ -145,18 +157,21 @@ class Newton:
             self.steps = 0
         return [record]
 
-    def _search(self, machine: Machine, phi: float, gradient: np.ndarray, step: np.ndarray) -> bool:
-        """The step with a line search; True when Phi cannot be lowered any more."""
-        W = self.weights.array[:, : machine.problem.lanes]
-        slope = float(np.vdot(gradient, step))
-        start, length = W.copy(), 1.0
+    def _search(
+        self, machine: Machine, phi: float, gradient: np.ndarray, step: np.ndarray
+    ) -> Pieces[tuple[bool, np.ndarray, float]]:
+        """A trial that is lower by the step, with the gradient and the gap there; True if Phi cannot be lowered any
+        more, with those at W."""
+        lanes = machine.problem.lanes
+        slope, length = float(np.vdot(gradient, step)), 1.0
         while length > 1e-10 and -slope > 1e-15 * abs(phi):
-            W[:] = start + length * step
-            if self._evaluate(machine)[0] <= phi + _ARMIJO * length * slope:
-                return False
+            self.trial.array[:, :lanes] = self.weights.array[:, :lanes] + length * step
+            lower, gradient, gap = yield from self._evaluate(machine, self.trial)
+            if lower <= phi + _ARMIJO * length * slope:
+                return False, gradient, gap
             length *= 0.5
-        W[:] = start
-        return True
+        _, gradient, gap = yield from self._evaluate(machine, self.weights)
+        return True, gradient, gap
 
     def _next_stage(self, machine: Machine) -> None:
         """alpha becomes the proposal; tau falls, slowly where it fell too far before."""
@@ -166,18 +181,20 @@ class Newton:
         self.smallest_tau *= 0.5
         self.tau = max(self.tau * _TAU_FALLS_BY, self.smallest_tau, _TAU_RANGE[0])
 
-    def _evaluate(self, machine: Machine) -> tuple[float, np.ndarray, float]:
+    def _evaluate(self, machine: Machine, weights: _core.Weights) -> Pieces[tuple[float, np.ndarray, float]]:
         """Phi, its gradient and the relative gap at W; the proposal is left in ``self.proposal``."""
         lanes = machine.problem.lanes
-        W = self.weights.array[:, :lanes]
+        W = weights.array[:, :lanes]
         loss, dual = np.zeros((2, machine.problem.n_parts))
         V = np.zeros_like(W)
+        cost_of_row = machine.cost_of_pass / max(machine.examples.n, 1) * _PIECE / BUDGET
         for _, begin, end in machine.slices(machine.blocks):
             here = self.proposal[begin:end]
-            loss_here, dual_here = self.block.propose(self.weights, begin, self.tau, here)
+            loss_here, dual_here = self.block.propose(weights, begin, self.tau, here)
             loss += loss_here
             dual += dual_here
             V += self.X[begin:end].T @ here[:, :lanes]
+            yield cost_of_row * (end - begin)
         proposal = self.proposal[:, :lanes]
         moved = proposal - self.block.alpha[:, :lanes]
         phi = 0.5 * np.vdot(W, W) - np.vdot(W, V) - dual.sum() - 0.5 * self.tau * np.vdot(moved, moved)
@@ -187,7 +204,7 @@ class Newton:
         gap = float(np.max((primal + f) / np.maximum(np.abs(primal), SMALLEST_OBJECTIVE)))
         return float(phi), W - V, gap
 
-    def _newton_step(self, machine: Machine, gradient: np.ndarray) -> Generator[None, None, np.ndarray]:
+    def _newton_step(self, machine: Machine, gradient: np.ndarray) -> Pieces[np.ndarray]:
         lanes, X = machine.problem.lanes, self.X
         n_weights = X.shape[1]
         d = self._free(machine) / (self.tau + self.diagonal)
@@ -229,6 +246,15 @@ class Newton:
         return True
 
 
+def _whole(pieces: Pieces[T]) -> T:
+    """The result, of all pieces at once."""
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as end:
+            return end.value
+
+
 def _dense(examples: Examples) -> np.ndarray:
     """Examples as dense float64 rows, the intercept's feature included."""
     X = examples.matrix
@@ -238,7 +264,7 @@ def _dense(examples: Examples) -> np.ndarray:
     return X
 
 
-def _weighted_gram(X: np.ndarray, weight: np.ndarray) -> Generator[None, None, np.ndarray]:
+def _weighted_gram(X: np.ndarray, weight: np.ndarray) -> Pieces[np.ndarray]:
     """X' diag(weight) X, piece by piece; of its symmetric halves but one is computed."""
     used, n_weights = np.flatnonzero(weight), X.shape[1]
     n_rows = max(_ROWS_OF_PRODUCT, int(_PIECE / n_weights**2))
@@ -251,14 +277,13 @@ def _weighted_gram(X: np.ndarray, weight: np.ndarray) -> Generator[None, None, n
         for first in range(0, n_weights, n_columns):
             end = first + n_columns
             gram[first:end, :end] += weighted[first:end] @ rows[:, :end]
-            if end < n_weights or begin + n_rows < len(used):
-                yield
+            yield float(len(here) * min(n_columns, n_weights) * min(end, n_weights))
     for first in range(0, n_weights, n_columns):
         gram[:first, first : first + n_columns] = gram[first : first + n_columns, :first].T
     return gram
 
 
-def _solve(H: np.ndarray, b: np.ndarray) -> Generator[None, None, np.ndarray]:
+def _solve(H: np.ndarray, b: np.ndarray) -> Pieces[np.ndarray]:
     """H^-1 b for a positive definite H, damped until Cholesky takes it."""
     largest = float(np.abs(H).max(initial=0.0))
     if not 1e-300 < largest < np.inf:  # there is no step; and Cholesky may take NaN, or refuse it however damped
@@ -277,17 +302,17 @@ def _solve(H: np.ndarray, b: np.ndarray) -> Generator[None, None, np.ndarray]:
     return np.zeros_like(b)
 
 
-def _cholesky(H: np.ndarray) -> Generator[None, None, np.ndarray]:
+def _cholesky(H: np.ndarray) -> Pieces[np.ndarray]:
     """The lower factor of H, in its place and panel by panel; above its diagonal is what was there."""
-    for begin in range(0, len(H), _PANEL):
+    size = len(H)
+    for begin in range(0, size, _PANEL):
         end = begin + _PANEL
         panel = H[begin:, begin:end]
         panel -= H[begin:, :begin] @ H[begin:end, :begin].T
         panel[:_PANEL] = scipy.linalg.cholesky(panel[:_PANEL], lower=True, check_finite=False)
-        if end >= len(H):
-            break
-        panel[_PANEL:] = scipy.linalg.solve_triangular(
-            panel[:_PANEL], panel[_PANEL:].T, lower=True, check_finite=False
-        ).T
-        yield
+        if end < size:
+            panel[_PANEL:] = scipy.linalg.solve_triangular(
+                panel[:_PANEL], panel[_PANEL:].T, lower=True, check_finite=False
+            ).T
+        yield float((size - begin) * min(_PANEL, size) * (begin + _PANEL))
     return H

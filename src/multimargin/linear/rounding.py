@@ -22,26 +22,34 @@ _MOST_WEIGHTS = 1 << 24  # with more, V is one sum: there would be two of them i
 
 
 class Sums(NamedTuple):
-    """How the rows of a problem are added up."""
+    """How the rows of a problem are added up, and the squares of its weights."""
 
     most: float  # rows of a sum
-    roundings: float  # one after the other, at most, on the way to V or to the sum of the dual's terms
+    roundings: float  # one after the other, at most, on the way to V, or to a sum over all rows
+    of_norms: float  # and to the sum of the squares
 
     @classmethod
-    def of(cls, n: int, cost_of_pass: float, weights: int | None, n_slices: float) -> Sums:
-        """``weights`` is None where they cannot be added up."""
-        most = float(n)
-        if weights is not None and weights <= _MOST_WEIGHTS:
+    def of(cls, n: int, cost_of_pass: float, n_weights: int, lanes: int, one_sum: bool, n_slices: float) -> Sums:
+        """``one_sum``, where weights cannot be added up."""
+        most, weights = float(n), n_weights * lanes
+        if not one_sum and weights <= _MOST_WEIGHTS:
             most = max(_ROWS, sqrt(n), _ROWS_PER_WEIGHT * weights * n / max(cost_of_pass, 1.0))
         longest = min(most, float(n))
-        return cls(most, 4 + longest + n / max(longest, 1.0) + n_slices)
+        return cls(most, 4 + longest + n / max(longest, 1.0) + n_slices, 4 + n_weights + lanes)
 
-    def rounding_of_duals(self, v_norms: np.ndarray, sizes: np.ndarray, longest_row: float) -> np.ndarray:
-        """By how much the dual may be smaller than it was computed, by part: its terms, and V = sum alpha x."""
+    def rounded_up(self, primal: np.ndarray) -> np.ndarray:
+        """The primal by part, all of whose terms are positive, as it may be at most."""
+        return primal * (1 + _UNIT * (self.roundings + self.of_norms))
+
+    def rounding_of_duals(
+        self, v_norms: np.ndarray, sizes: np.ndarray, longest_row: float, squared: bool
+    ) -> np.ndarray:
+        """By how much the dual may be smaller than it was computed, by part: its terms, V = sum alpha x, and ||V||."""
         of_terms = _UNIT * self.roundings * sizes
         with np.errstate(over="ignore"):
             of_V = 2 * longest_row * of_terms
-            return of_terms + of_V * (np.sqrt(v_norms) + 0.5 * of_V)
+            of_norms = 0.5 * _UNIT * self.of_norms * v_norms
+            return (2 if squared else 1) * of_terms + of_V * (np.sqrt(v_norms) + 0.5 * of_V) + of_norms
 
 
 def rounding_of_margins(w_norms: np.ndarray, largest_step: float) -> tuple[float, float]:
@@ -55,11 +63,12 @@ def rounding_of_margins(w_norms: np.ndarray, largest_step: float) -> tuple[float
 
 
 def sizes_of_terms(problem: Formulation, block: _core.Block, begin: int, end: int) -> np.ndarray:
-    """Of the squared hinge, the sums of |alpha| + alpha^2 / (4 C) by part, or more.
+    """Sums of the terms |alpha| of the squared hinge, by part: for joint problems of the other classes than the label,
+    whose own dual is minus the sum of theirs.
 
-    Of duals that are worth anything, the latter is the smaller one.
+    Sums of alpha^2 / (4 C) are smaller wherever the dual value is positive, and only there it counts.
     """
     if block.pooled:  # all at once, in the first range
-        return np.array([2 * np.abs(block.duals()[0]).sum() if begin == 0 else 0.0])
-    sums = 2 * np.abs(block.alpha[begin:end, : problem.lanes]).sum(axis=0)
-    return sums if problem.n_parts > 1 else sums.sum(keepdims=True)
+        return np.array([0.5 * np.abs(block.duals()[0]).sum() if begin == 0 else 0.0])
+    sums = np.abs(block.alpha[begin:end, : problem.lanes]).sum(axis=0)
+    return sums if problem.separable else 0.5 * sums.sum(keepdims=True)
