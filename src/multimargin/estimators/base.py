@@ -137,13 +137,13 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
 
         Until then this one is as it was for whoever looks: callbacks, other threads, or fit itself, called again.
         """
-        found = vars(self)
+        found = self.__dict__
         before = {name: value for name, value in dict(found).items() if not _of_callbacks(name)}
         apart = object.__new__(type(self))
         apart.__dict__ = dict(before)
         yield apart
-        learnt, now = vars(apart), dict(vars(self))
-        if vars(self) is found:  # what the fit has changed; what callbacks have changed meanwhile stays
+        learnt, now = apart.__dict__, dict(self.__dict__)
+        if self.__dict__ is found:  # what the fit has changed; what callbacks have changed meanwhile stays
             gone = before.keys() - learnt.keys()
             learnt = {name: value for name, value in learnt.items() if value is not before.get(name, before)}
         else:  # another fit has ended meanwhile: nothing of it stays

@@ -133,9 +133,9 @@ class Newton:
             if self.done:
                 return [record]
 
-        step = self._newton_step(machine, gradient)
+        direction = self._newton_step(machine, gradient)
         # From other duals a step does not begin anew: what is left of this one is one piece.
-        step = _whole(step) if certified else (yield from step)
+        step = _whole(direction) if certified else (yield from direction)
         search = self._search(machine, phi, gradient, step)
         exact, gradient, gap = _whole(search) if certified else (yield from search)
         self.steps += 1
