@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_iris
 
 from multimargin import LinearSVM, LinearSVMCV
+from multimargin.data.kinds import check_kind
 from multimargin.estimators import bad_rows, calibration, callbacks, folds, identity, out_of_fold, progress
 from multimargin.estimators.claims import above_optimum, bounds, percent_at_most, rounded
 from multimargin.estimators.plain_linear import PlainLinearSVM
@@ -52,8 +53,8 @@ def test_dates_and_paths(tmp_path):
         (pd.DataFrame({"n": [1, 2], "when": days}), "column 'when' is datetime64"),
     ):
         with pytest.raises(ValueError, match=rf"X holds dates or durations \({where}"):
-            bad_rows.check_dates(given)
-    bad_rows.check_dates(pd.DataFrame({"n": [1, 2]}))
+            check_kind(given, "X")
+    check_kind(pd.DataFrame({"n": [1, 2]}), "X")
     with pytest.raises(TypeError, match=r"X, y = read_svmlight\(path\) reads a file"):
         bad_rows.check_path(str(tmp_path))
     (tmp_path / "manifest.json").write_text("{}")
