@@ -119,7 +119,7 @@ class Newton:
         return []
 
     def _step(self, machine: Machine) -> Pieces[list[PassRecord]]:
-        """A step of Newton's method; before its end nothing has changed but the proposal and the trial."""
+        """A step of Newton's method; before its end only what `_evaluate` writes has changed, and the trial."""
         W = self.weights.array[:, : machine.problem.lanes]
         phi, gradient, gap = yield from self._evaluate(machine, self.weights)
         record = PassRecord(float(np.abs(gradient).max()), machine.examples.n, self.name, estimate=gap)
