@@ -3,10 +3,12 @@ that it would have had."""
 
 import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from threading import Lock
 
 import numpy as np
@@ -169,6 +171,38 @@ def test_the_last_fit_goes_on(blobs, tmp_path, fits):
     assert_same(model.set_params(probability=False).fit(*blobs), whole)
     assert len(fits.made) == 1 and fits.passes == last - last // 2
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_folder_that_goes_is_no_end(blobs, tmp_path, fits, monkeypatch, back):
+    """Fits have no file without it, and the search's warns. Where it is there again, all is as if it had not gone."""
+    whole, finish, folder = make().fit(*blobs), KeptSearch.finish, tmp_path / "mounted"
+    folder.mkdir()
+
+    def unmounted(self, fold, number, *of):
+        finish(self, fold, number, *of)
+        if (fold, number) == (0, 1):
+            shutil.rmtree(folder)
+        elif back and (fold, number) == (1, 1):
+            folder.mkdir()
+
+    monkeypatch.setattr(KeptSearch, "finish", unmounted)
+    model = make(checkpoint=folder / "state", checkpoint_every=0)
+    with pytest.warns(RuntimeWarning, match=r"no checkpoint was written to .*state .*mounted"):
+        assert_same(model.fit(*blobs), whole)
+    assert model.checkpoint == folder / "state"
+    assert [path.name for path in tmp_path.iterdir()] == ["mounted"] * back
+    assert not back or not list(folder.iterdir())
+
+
+def test_a_folder_that_goes_is_an_error_where_warnings_are(blobs, tmp_path, monkeypatch):
+    finish, folder = KeptSearch.finish, tmp_path / "mounted"
+    folder.mkdir()
+    monkeypatch.setattr(KeptSearch, "finish", lambda *of: (shutil.rmtree(folder, ignore_errors=True), finish(*of)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        with pytest.raises(RuntimeWarning, match="no checkpoint was written"):
+            make(checkpoint=folder / "state").fit(*blobs)
 
 
 def test_ctrl_c_between_two_fits(blobs, tmp_path, fits, monkeypatch):

@@ -71,7 +71,7 @@ class KeptSearch(Search, FilesBeside):
         if file.state is not None:
             with file.restoring():
                 self._set_state(file.state)
-            self._remove_fits(but={self.fit_file(fold, number) for fold, number in enumerate(self._finished.tolist())})
+            self._remove_fits(but={self._path_of(fold, number) for fold, number in enumerate(self._finished.tolist())})
         else:  # a file from the beginning, so that another search is refused as such, not for the file of a fit
             self._write()
             self._remove_fits()
@@ -85,7 +85,15 @@ class KeptSearch(Search, FilesBeside):
                 _set_start(model, self._starts[fold], X, y, np.ones(len(y)) if weight is None else weight)
         return first
 
-    def fit_file(self, fold: int, number: int) -> Path:
+    def fit_file(self, fold: int, number: int) -> Path | None:
+        return self._path_of(fold, number) if self.has_folder() else None
+
+    def has_folder(self) -> bool:
+        """Whether it is still there, or there again. That it is not is no reason to lose a search; the state's file
+        warns of it."""
+        return self.file.path.parent.is_dir()
+
+    def _path_of(self, fold: int, number: int) -> Path:
         return self.file.path.with_name(f"{self.file.path.name}.fold{fold}.C{number}")
 
     def finish(self, fold: int, number: int, model: Any, told: tuple[float, float, int]) -> None:
@@ -93,7 +101,7 @@ class KeptSearch(Search, FilesBeside):
             super().finish(fold, number, model, told)
             self._starts[fold] = {name: getattr(model.dual_coef_, name) for name in _DUALS}
             self._finished[fold], self._saved = number + 1, False
-            _remove(self.fit_file(fold, number))  # which is there if a limit ended the fit
+            _remove(self._path_of(fold, number))  # which is there if a limit ended the fit
             if self.file.due():
                 self._write()
 

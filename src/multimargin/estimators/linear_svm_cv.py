@@ -275,8 +275,11 @@ solver_options, checkpoint_every
             finally:
                 search.save()
         self._choose(values, search.told, search.converged)
+        if isinstance(search, KeptSearch) and not search.has_folder():
+            search.complain()
+            self.checkpoint = None  # of this copy, for the last fit
         request, *given = self._requested(X, y, sample_weight)
-        if isinstance(search, KeptSearch):
+        if request.checkpoint is not None:
             request.checkpoint.beside = search  # it is over when the last fit is
         return request, *given
 
