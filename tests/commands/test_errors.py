@@ -10,7 +10,8 @@ import pytest
 
 from multimargin.commands.errors import CommandError
 from multimargin.commands.main import main
-from multimargin.commands.terminal import Terminal, check_output
+from multimargin.commands.output_paths import check_output
+from multimargin.commands.terminal import Terminal
 from multimargin.data.blocks import write_blocks
 from multimargin.data.svmlight import read_svmlight
 
@@ -240,7 +241,7 @@ def as_nobody(path):
     """What check_output says to somebody who is not root, for whom every folder is open."""
     program = """
 import os, sys
-from multimargin.commands.terminal import check_output
+from multimargin.commands.output_paths import check_output
 if os.geteuid() == 0:
     os.setuid(65534)
 try:

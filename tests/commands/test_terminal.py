@@ -14,7 +14,8 @@ import pytest
 from multimargin.commands import options, terminal
 from multimargin.commands.errors import CommandError, UsageError
 from multimargin.commands.main import _in_words
-from multimargin.commands.terminal import Terminal, check_output, file_size, one_line, written
+from multimargin.commands.output_paths import check_output
+from multimargin.commands.terminal import Terminal, file_size, one_line, written
 from multimargin.commands.words import certificate, columns, counted, duration, fields, verdict
 
 # Numbers of the command line

@@ -21,8 +21,9 @@ from multimargin.distributed.collective import Alone, Listener, PeerLost, connec
 from multimargin.distributed.fitting import fit_shared
 from multimargin.distributed.rank import Job, Part, Rank
 from multimargin.distributed.shared_examples import SharedExamples
+from multimargin.linear.algorithm import Settings
 from multimargin.linear.directions import SAMPLE, leading
-from multimargin.linear.machine import SCALES, Settings
+from multimargin.linear.machine import SCALES
 from multimargin.linear.solvers import SOLVERS
 
 

@@ -12,7 +12,7 @@ from multimargin.kernel.machine import Result
 from multimargin.kernel.pairs import PairsMachine
 from multimargin.kernel.store import fits_float32
 from multimargin.kernel.training import KernelRequest, _Training
-from multimargin.linear.loop import Limits
+from multimargin.linear.outcome import Limits
 from multimargin.problems.formulations import Formulation
 
 X = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0], [3.0, 0.0], [0.0, 1.0], [2.0, 2.0]])

@@ -9,8 +9,9 @@ import scipy.sparse as sp
 
 from multimargin.data.rows import as_rows
 from multimargin.linear import newton
+from multimargin.linear.algorithm import Certificate, Settings
 from multimargin.linear.examples import Examples
-from multimargin.linear.machine import Certificate, Machine, Settings
+from multimargin.linear.machine import Machine
 from multimargin.linear.newton import Newton
 from multimargin.linear.primal_cd import PrimalCoordinateDescent
 from multimargin.linear.tron import Tron

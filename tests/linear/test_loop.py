@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from multimargin.linear.loop import HISTORY, Limits, Outcome, solve
-from multimargin.linear.machine import Certificate, Machine, PassRecord
+from multimargin.linear.algorithm import Certificate, PassRecord
+from multimargin.linear.loop import solve
+from multimargin.linear.machine import Machine
+from multimargin.linear.outcome import HISTORY, Limits, Outcome
 
 UNLIMITED = Limits(max_iter=10**9)
 

@@ -5,9 +5,10 @@ import time
 import numpy as np
 import pytest
 
+from multimargin.linear.algorithm import PassRecord
 from multimargin.linear.checkpoint import Checkpoint, CheckpointError
-from multimargin.linear.loop import Limits, Outcome, positions_left, solve
-from multimargin.linear.machine import PassRecord
+from multimargin.linear.loop import positions_left, solve
+from multimargin.linear.outcome import Limits, Outcome
 from multimargin.linear.state import part, parts
 
 

@@ -9,7 +9,8 @@ import scipy.sparse as sp
 from multimargin import _core
 from multimargin.linear import machine as machine_module
 from multimargin.linear import rounding
-from multimargin.linear.machine import Cancelled, Certificate, Machine, NotFinite, PassRecord
+from multimargin.linear.algorithm import Certificate, PassRecord
+from multimargin.linear.machine import Cancelled, Machine, NotFinite
 from multimargin.problems.formulations import Formulation
 
 JOINT = Formulation("crammer_singer", False, 3)

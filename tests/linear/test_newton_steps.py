@@ -9,9 +9,10 @@ import scipy.sparse as sp
 
 from multimargin.data.csr import Csr
 from multimargin.data.rows import as_rows
+from multimargin.linear.algorithm import Certificate, Settings
 from multimargin.linear.cutting_plane import CuttingPlane, _scored_rows
 from multimargin.linear.examples import Examples
-from multimargin.linear.machine import Certificate, Machine, Settings
+from multimargin.linear.machine import Machine
 from multimargin.linear.newton import Newton, _whole
 from multimargin.linear.primal_cd import PrimalCoordinateDescent
 from multimargin.problems.formulations import Formulation

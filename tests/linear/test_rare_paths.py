@@ -12,11 +12,12 @@ from multimargin.data.csr import Csr
 from multimargin.data.rows import as_rows
 from multimargin.kernel.machine import KernelMachine
 from multimargin.linear import dual_files, sparse_scoring
+from multimargin.linear.algorithm import Settings
 from multimargin.linear.checkpoint import CheckpointError
 from multimargin.linear.directions import leading
 from multimargin.linear.dual_files import DualFiles
 from multimargin.linear.examples import Examples
-from multimargin.linear.machine import Machine, NotFinite, Settings
+from multimargin.linear.machine import Machine, NotFinite
 from multimargin.linear.master_problem import solve_master
 from multimargin.linear.solvers import SOLVERS
 from multimargin.linear.stored_examples import StoredExamples, StoredProblem

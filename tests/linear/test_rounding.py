@@ -7,8 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 from multimargin.data.rows import as_rows
+from multimargin.linear.algorithm import Settings
 from multimargin.linear.examples import Examples
-from multimargin.linear.machine import Machine, Settings
+from multimargin.linear.machine import Machine
 from multimargin.linear.rounding import Sums, rounding_of_margins
 from multimargin.linear.sdm import SequentialDual
 from multimargin.problems.formulations import Formulation

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from multimargin.linear.machine import BUDGET, Certificate, Settings
+from multimargin.linear.algorithm import Certificate, Settings
+from multimargin.linear.machine import BUDGET
 from multimargin.linear.sdm import AcceleratedSequentialDual, OtherSteps, SequentialDual
 
 OPTIONS = {"permutation": True, "restricted_step": True}

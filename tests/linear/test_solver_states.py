@@ -6,10 +6,11 @@ import scipy.sparse as sp
 from sklearn.datasets import make_blobs
 
 from multimargin.data.rows import as_rows
+from multimargin.linear.algorithm import Settings
 from multimargin.linear.examples import Examples
 from multimargin.linear.exponentiated import ExponentiatedGradient
 from multimargin.linear.interrupts import Interrupt, deferred_interrupt, interruptible
-from multimargin.linear.machine import Machine, Settings
+from multimargin.linear.machine import Machine
 from multimargin.linear.solvers import SOLVERS
 from multimargin.problems.formulations import Formulation
 from tests.forging import at

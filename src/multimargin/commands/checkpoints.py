@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from multimargin.commands.options import Parser, seconds
+from multimargin.commands.output_paths import check_output
 from multimargin.commands.signals import adds_nothing, exit_code, handled
-from multimargin.commands.terminal import Terminal, check_output
+from multimargin.commands.terminal import Terminal
 
 
 def add_checkpoint_options(parser: Parser, what: str) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 from multimargin.commands.errors import DONE, CommandError, UsageError
 from multimargin.commands.options import Parser, add_output_options, command, positive
-from multimargin.commands.terminal import Terminal, check_output, file_size
+from multimargin.commands.output_paths import check_output
+from multimargin.commands.terminal import Terminal, file_size
 
 _KINDS = ("multimargin", "liblinear", "libsvm", "onnx")
 _SUFFIXES = {

@@ -7,7 +7,8 @@ from typing import Any
 
 from multimargin.commands.errors import DONE
 from multimargin.commands.options import Parser, add_output_options, command
-from multimargin.commands.terminal import Terminal, check_output
+from multimargin.commands.output_paths import check_output
+from multimargin.commands.terminal import Terminal
 
 _ABOUT = """Train all formulations on the digits that scikit-learn brings along (1797 images of 8 x 8 pixels), print
 what every training proved, and write a report about the first one."""

@@ -12,11 +12,11 @@ from typing import Any
 from multimargin.commands.errors import CommandError
 from multimargin.commands.given_paths import is_there
 from multimargin.commands.signals import unhurried
-from multimargin.commands.terminal import begins_as_ours
 from multimargin.data.atomic import special_kind
 from multimargin.models.errors import ModelFormatError
 
-_BEGINNING = 64  # bytes that tell what it is
+_OUR_MODEL = b'{"__metadata__":{"checksum":"'  # after eight bytes of length; see multimargin.data.container
+BEGINNING = 64  # bytes that tell what it is
 _BEGIN = {b"solver_type": "liblinear", b"svm_type": "libsvm"}
 
 
@@ -38,8 +38,8 @@ def model_file(path: str) -> Iterator[str]:
         return
     with tempfile.NamedTemporaryFile(prefix="multimargin-", suffix=".model") as copy:
         with open(path, "rb") as pipe:
-            copy.write(begin := pipe.read(_BEGINNING))
-            if _begins_as_any(begin):
+            copy.write(begin := pipe.read(BEGINNING))
+            if begins_as_model(begin):
                 shutil.copyfileobj(pipe, copy)
         copy.flush()
         try:
@@ -48,15 +48,16 @@ def model_file(path: str) -> Iterator[str]:
             raise type(error)(str(error).replace(copy.name, path)) from None
 
 
-def _begins_as_any(begin: bytes) -> bool:
-    return begins_as_ours(begin) or begin.startswith(tuple(_BEGIN))
+def begins_as_model(begin: bytes) -> bool:
+    """Whether these are the first bytes of a model, ours, LIBLINEAR's or LIBSVM's; of damaged ones, too."""
+    return begin[8:].startswith(_OUR_MODEL) or begin.startswith(tuple(_BEGIN))
 
 
 def kind_of(path: str) -> str:
     """multimargin, liblinear or libsvm."""
     check_model_file(path)
     with open(path, "rb") as file:
-        begin = file.read(_BEGINNING)
+        begin = file.read(BEGINNING)
     if not begin:
         raise CommandError(f"{path}: is empty, no model")
     return next((kind for word, kind in _BEGIN.items() if begin.startswith(word)), "multimargin")

@@ -7,7 +7,8 @@ from typing import Any
 
 from multimargin.commands.errors import DONE, CommandError, UsageError
 from multimargin.commands.options import DATA_HELP, Parser, add_data_options, add_output_options, command, count
-from multimargin.commands.terminal import CONTROL_CHARACTERS, Terminal, check_output, tell
+from multimargin.commands.output_paths import check_output
+from multimargin.commands.terminal import CONTROL_CHARACTERS, Terminal, tell
 
 _ABOUT = """Predict the label of every row of DATA by the model in MODEL, one a line, into OUT (- is stdout).
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from multimargin.commands.errors import DONE, CommandError
 from multimargin.commands.options import DATA_HELP, Parser, add_data_options, add_output_options, command
-from multimargin.commands.terminal import Terminal, check_output, file_size
+from multimargin.commands.output_paths import check_output
+from multimargin.commands.terminal import Terminal, file_size
 
 _ABOUT = """Write a report about MODEL, judged on DATA, as one HTML file that needs no network.
 

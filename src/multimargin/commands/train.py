@@ -26,7 +26,8 @@ from multimargin.commands.options import (
     folds,
     share,
 )
-from multimargin.commands.terminal import Terminal, check_output, file_size
+from multimargin.commands.output_paths import check_output
+from multimargin.commands.terminal import Terminal, file_size
 
 _ABOUT = """Train a machine and write it to MODEL.
 

@@ -19,8 +19,9 @@ from multimargin.commands.options import (
     folds,
     positive,
 )
+from multimargin.commands.output_paths import check_output
 from multimargin.commands.signals import exit_code
-from multimargin.commands.terminal import Terminal, check_output
+from multimargin.commands.terminal import Terminal
 
 _ABOUT = """Find the best C, and gamma of a kernel, by cross-validation.
 

@@ -19,7 +19,7 @@ from multimargin.data.labels import check_comparable, plain_labels
 from multimargin.distributed.rank import Effort, Job
 from multimargin.estimators import linear_svm
 from multimargin.estimators.base import NO_LABELS
-from multimargin.linear.loop import Limits
+from multimargin.linear.outcome import Limits
 from multimargin.linear.solvers import STREAMING
 from multimargin.linear.training import streamed_solver
 from multimargin.problems.formulations import PAIRWISE, n_lanes

@@ -14,9 +14,10 @@ from distributed import Client, Future
 from multimargin.dask import worker
 from multimargin.dask.group import Group, WorkersLost
 from multimargin.distributed.rank import Effort, Job, Reply
+from multimargin.linear.algorithm import PassRecord
 from multimargin.linear.interrupts import interruptible
-from multimargin.linear.loop import Limits, Observer, Outcome, solve
-from multimargin.linear.machine import PassRecord
+from multimargin.linear.loop import solve
+from multimargin.linear.outcome import Limits, Observer, Outcome
 from multimargin.linear.state import State
 from multimargin.linear.training import Interrupted, Trained
 from multimargin.problems.formulations import formulation

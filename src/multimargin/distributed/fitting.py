@@ -18,7 +18,8 @@ from multimargin.distributed.agreement import agree
 from multimargin.distributed.collective import Collective
 from multimargin.distributed.rank import Job, Part, Rank
 from multimargin.estimators.linear_svm import LinearSVM
-from multimargin.linear.loop import Limits, Outcome, solve
+from multimargin.linear.loop import solve
+from multimargin.linear.outcome import Limits, Outcome
 from multimargin.linear.solvers import STREAMING
 from multimargin.linear.training import Trained, streamed_solver
 from multimargin.problems.formulations import PAIRWISE, n_lanes

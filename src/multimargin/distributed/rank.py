@@ -13,8 +13,9 @@ from multimargin.data.rows import as_rows
 from multimargin.distributed.collective import Collective, Tree
 from multimargin.distributed.rounds import COST_OF_A_NUMBER
 from multimargin.distributed.shared_examples import SharedExamples
+from multimargin.linear.algorithm import PassRecord, Settings
 from multimargin.linear.examples import Examples
-from multimargin.linear.machine import BUDGET, Machine, PassRecord, Settings
+from multimargin.linear.machine import BUDGET, Machine
 from multimargin.linear.solvers import SOLVERS
 from multimargin.problems.formulations import formulation
 from multimargin.problems.range import SMALLEST_C

@@ -9,7 +9,7 @@ from reprlib import repr as shortened
 from typing import Any
 
 from multimargin.estimators.progress import Progress
-from multimargin.linear.loop import Epoch, Observer
+from multimargin.linear.outcome import Epoch, Observer
 
 try:  # scikit-learn 1.9 and later
     from sklearn.callback import CallbackSupportMixin, FitCallback, with_callbacks

@@ -15,7 +15,7 @@ from multimargin.estimators.parameters import THRESHOLD_FACTOR, check_kernel, n_
 from multimargin.kernel.functions import USE_GAMMA, Kernel, resolve_gamma
 from multimargin.kernel.prediction import decisions
 from multimargin.kernel.training import KERNEL_HISTORY, KernelRequest, KernelTrained, train
-from multimargin.linear.loop import Limits
+from multimargin.linear.outcome import Limits
 from multimargin.problems.formulations import JOINT
 from multimargin.problems.range import tiny_is_zero
 

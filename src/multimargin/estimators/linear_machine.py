@@ -13,9 +13,9 @@ from multimargin.data.thread_pool import NoThreadsError, threads_start
 from multimargin.estimators.margins import Margins
 from multimargin.estimators.names import knows_other_names
 from multimargin.estimators.parameters import check_linear, n_threads
-from multimargin.linear.loop import Limits
-from multimargin.linear.machine import Settings
+from multimargin.linear.algorithm import Settings
 from multimargin.linear.many_classes import as_csr, intercept_apart, is_sparse, weights_are_sparse
+from multimargin.linear.outcome import Limits
 from multimargin.linear.scoring import finite, padded_weights, scores
 from multimargin.linear.solvers import SOLVERS
 from multimargin.linear.sparse_scoring import sparse_scores, sparse_top

@@ -16,9 +16,9 @@ from multimargin.estimators.linear_machine import LinearMachine
 from multimargin.estimators.margins import CERTIFIED
 from multimargin.estimators.parameters import check_stored
 from multimargin.estimators.stored_answers import of_blocks
-from multimargin.linear.loop import Limits
 from multimargin.linear.many_classes import is_sparse
 from multimargin.linear.online import visit_once
+from multimargin.linear.outcome import Limits
 from multimargin.linear.scoring import padded_weights
 from multimargin.linear.stored_examples import StoredProblem
 from multimargin.linear.stored_training import StoredRequest, train_stored

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from multimargin.estimators.top_classes import best_in_slabs
-from multimargin.linear.loop import HISTORY
+from multimargin.linear.outcome import HISTORY
 from multimargin.problems.formulations import PAIRWISE, n_lanes
 from multimargin.problems.range import SMALLEST_C, SMALLEST_OBJECTIVE, tiny_is_zero
 from multimargin.reductions.pairwise import rounds_of_elimination, rounds_with_confidence, votes_with_confidence

@@ -19,7 +19,7 @@ from multimargin.estimators.calibration import UNCALIBRATED, fit_calibration
 from multimargin.estimators.folds import stratified_folds
 from multimargin.estimators.parameters import n_threads
 from multimargin.estimators.threads import in_threads
-from multimargin.linear.loop import Limits
+from multimargin.linear.outcome import Limits
 from multimargin.problems.range import tiny_is_zero
 
 _LOOSER, _LOOSEST = 50.0, 0.05  # than tol, but no looser than that, unless tol is

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from multimargin.linear.loop import Epoch
 from multimargin.linear.machine import Machine
+from multimargin.linear.outcome import Epoch
 
 _PLAIN_EVERY = 2.0  # seconds between lines when stderr is no terminal or rich is missing
 

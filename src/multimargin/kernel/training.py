@@ -25,7 +25,8 @@ from multimargin.kernel.tasks import tasks
 from multimargin.linear.blas import blas_threads
 from multimargin.linear.checkpoint import Checkpoint
 from multimargin.linear.interrupts import interruptible
-from multimargin.linear.loop import HISTORY, Limits, Observer, Outcome, positions_left, solve
+from multimargin.linear.loop import positions_left, solve
+from multimargin.linear.outcome import HISTORY, Limits, Observer, Outcome
 from multimargin.linear.state import State, index, number, part, prefixed, stacked, unstacked
 from multimargin.problems.formulations import PAIRWISE, n_lanes
 from multimargin.problems.range import SMALLEST_OBJECTIVE

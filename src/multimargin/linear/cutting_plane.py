@@ -28,10 +28,11 @@ import numpy as np
 
 from multimargin import _core
 from multimargin.data.rows import as_rows
+from multimargin.linear.algorithm import PassRecord, Settings
 from multimargin.linear.assignments import InsideMargins, WorstClasses
 from multimargin.linear.bundles import Bundle, Cut, Limits, state_of_cuts
 from multimargin.linear.examples import Examples
-from multimargin.linear.machine import BUDGET, Machine, PassRecord, Settings
+from multimargin.linear.machine import BUDGET, Machine
 from multimargin.linear.state import State, attributes, number, prefixed, set_attributes, stacked, unstacked
 from multimargin.linear.state import part as part_of
 

@@ -25,8 +25,9 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from multimargin import _core
+from multimargin.linear.algorithm import PassRecord, Settings
 from multimargin.linear.examples import Examples
-from multimargin.linear.machine import BUDGET, Machine, PassRecord, Settings
+from multimargin.linear.machine import BUDGET, Machine
 from multimargin.linear.state import check_counts
 from multimargin.problems.range import SMALLEST_OBJECTIVE
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from multimargin.linear.machine import BUDGET, Machine, Settings
+from multimargin.linear.algorithm import Settings
+from multimargin.linear.machine import BUDGET, Machine
 from multimargin.linear.training import Request, machine_of, tasks
 
 

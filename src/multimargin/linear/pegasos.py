@@ -8,7 +8,7 @@ are certified are the last ones, not an average.
 from __future__ import annotations
 
 from multimargin import _core
-from multimargin.linear.machine import Settings
+from multimargin.linear.algorithm import Settings
 from multimargin.linear.sdm import OtherSteps
 
 

@@ -14,8 +14,9 @@ import scipy.sparse as sp
 
 from multimargin import _core
 from multimargin.data.rows import as_rows
+from multimargin.linear.algorithm import Certificate, PassRecord, Settings
 from multimargin.linear.examples import Examples
-from multimargin.linear.machine import BUDGET, Certificate, Machine, PassRecord, Settings
+from multimargin.linear.machine import BUDGET, Machine
 from multimargin.linear.state import State, check_counts
 from multimargin.problems.range import SMALLEST_OBJECTIVE
 

@@ -17,7 +17,8 @@ from math import sqrt
 import numpy as np
 
 from multimargin import _core
-from multimargin.linear.machine import BUDGET, Certificate, Machine, PassRecord, Settings
+from multimargin.linear.algorithm import Certificate, PassRecord, Settings
+from multimargin.linear.machine import BUDGET, Machine
 from multimargin.linear.state import State
 
 _KAPPA = 0.6

@@ -1,6 +1,6 @@
 """The solvers by name: which problems each one solves, which options it takes, where it is.
 
-A solver is a class with the members of ``Algorithm`` (machine.py), made of ``Settings``. Its module is imported when
+A solver is a class with the members of ``Algorithm`` (algorithm.py), made of ``Settings``. Its module is imported when
 it is asked for.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from multimargin.linear.machine import Algorithm, Settings
+from multimargin.linear.algorithm import Algorithm, Settings
 from multimargin.problems.formulations import FORMULATIONS, LOSSES
 
 _SEPARABLE = ("one_vs_rest", "one_vs_one", "dag")

@@ -17,12 +17,14 @@ from multimargin.data.atomic import naming
 from multimargin.data.blocks import BlockStore
 from multimargin.data.folder_lock import locked_folder
 from multimargin.data.memory import in_mb
+from multimargin.linear.algorithm import Settings
 from multimargin.linear.checkpoint import Checkpoint
 from multimargin.linear.directions import SAMPLE
 from multimargin.linear.dual_files import DualFiles, DualsNotKept
 from multimargin.linear.interrupts import interruptible
-from multimargin.linear.loop import Limits, Observer, Outcome, positions_left, solve
-from multimargin.linear.machine import Machine, NotFinite, Settings
+from multimargin.linear.loop import positions_left, solve
+from multimargin.linear.machine import Machine, NotFinite
+from multimargin.linear.outcome import Limits, Observer, Outcome
 from multimargin.linear.solvers import SOLVERS
 from multimargin.linear.stored_examples import StoredExamples, StoredProblem
 from multimargin.linear.training import Interrupted, Trained, weights_of

@@ -13,13 +13,15 @@ import numpy as np
 
 from multimargin import _core
 from multimargin.data.csr import Csr
+from multimargin.linear.algorithm import Settings
 from multimargin.linear.checkpoint import Checkpoint
 from multimargin.linear.directions import kept_directions, leading_directions
 from multimargin.linear.examples import Examples
 from multimargin.linear.interrupts import interruptible
-from multimargin.linear.loop import Limits, Observer, Outcome, positions_left, solve
-from multimargin.linear.machine import Machine, NotFinite, Settings
+from multimargin.linear.loop import positions_left, solve
+from multimargin.linear.machine import Machine, NotFinite
 from multimargin.linear.many_classes import ManyClassMachine, SparselyScored, as_csr, without_weights
+from multimargin.linear.outcome import Limits, Observer, Outcome
 from multimargin.linear.scoring import padded_weights
 from multimargin.linear.solvers import SOLVERS
 from multimargin.linear.state import State, index, part, prefixed, stacked, unstacked

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from multimargin import _core
-from multimargin.linear.machine import BUDGET, Machine, PassRecord, Settings
+from multimargin.linear.algorithm import PassRecord, Settings
+from multimargin.linear.machine import BUDGET, Machine
 from multimargin.linear.state import State
 
 _TIGHTER = 0.1  # by which the target gap falls when the certificate is worse than the passes said

@@ -20,7 +20,7 @@ from multimargin.estimators.linear_svm_cv import LinearSVMCV
 from multimargin.estimators.parameters import LOSSES
 from multimargin.kernel.functions import KERNELS, USE_GAMMA, Kernel
 from multimargin.kernel.training import KERNEL_HISTORY
-from multimargin.linear.loop import HISTORY
+from multimargin.linear.outcome import HISTORY
 from multimargin.models.fitted import CERTIFICATE, check_finite, check_fitted, write_duals, write_linear, write_shared
 from multimargin.models.linear import read_calibration, read_classes, read_first_index, read_linear
 from multimargin.models.parameters import read_parameters, write_parameters
