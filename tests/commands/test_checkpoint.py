@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,6 +72,52 @@ def test_sigterm(run, tmp_path, ends):
     assert (tmp_path / "state").read_bytes() != before
     on = run(*words, "--time-limit", "0.001")
     assert on.code == 3 and "going on from this checkpoint" in on.err
+
+
+def test_a_checkpoint_stays_until_the_model_is_written(run, tmp_path, monkeypatch):
+    """Who is killed while a large model is written goes on from it; a model elsewhere is not where it was asked for."""
+    words = [*TRAIN, "--checkpoint-every", "0"]
+    there, replace = [], os.replace
+
+    def written(source, target):
+        there.append((Path(target).name, (tmp_path / "state").exists()))
+        return replace(source, target)
+
+    monkeypatch.setattr(os, "replace", written)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert run(*words).code == 0
+    assert ("m", True) in there and sorted(os.listdir(tmp_path)) == ["m"]
+
+    def full(source, target):
+        if Path(target).name == "m":
+            raise OSError(28, "No space left on device")
+        return replace(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    failed = run(*words)
+    assert failed.code == 1 and "the model is not lost" in failed.err
+    monkeypatch.setattr(os, "replace", replace)
+    again = run(*words, "--json")
+    assert again.code == 0 and "going on from this checkpoint" in again.err and again.json["converged"]
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_checkpoint_that_cannot_be_removed_is_told(run, tmp_path, monkeypatch):
+    """As on a file system that has become read-only: what was done is done."""
+    unlink = Path.unlink
+
+    def refused(path, missing_ok=False):
+        if path.name == "state":
+            raise OSError(30, "Read-only file system")
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    tune = ("tune", "@iris", "-v", "2", "--C-range", "1", "1", "--checkpoint", "state")
+    for words, answer in ((TRAIN, "accuracy "), (tune, "train the winner")):
+        done = run(*words, "--checkpoint-every", "0")
+        assert done.code == 0 and answer in done.out
+        assert "state could not be removed (Read-only file system), and is of no more use; delete it" in done.err
+        unlink(tmp_path / "state")
 
 
 @pytest.fixture(scope="module")

@@ -102,8 +102,8 @@ def test_what_the_model_knows_of_its_rows(run, rows):
 
 def test_sigterm_interrupts_and_is_remembered():
     before = signal.getsignal(signal.SIGTERM)
-    with checkpoints._terminable() as came:
-        assert came == []
+    came = []
+    with checkpoints._terminable(came):
         assert signal.getsignal(signal.SIGTERM) != before
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
@@ -120,20 +120,28 @@ def test_sigterm_with_a_checkpoint(tmp_path, monkeypatch, capsys, there, words):
     if there:
         (tmp_path / "c").write_text("")
 
-    def training(came):
+    def training(ending):
         signal.raise_signal(signal.SIGTERM)
 
     assert checkpoints.terminable_work(args, Terminal(), training) == 143
     assert capsys.readouterr().err.startswith(f"multimargin: warning: terminated: {words}")
 
-    def by_hand(came):
+    def by_hand(ending):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         checkpoints.terminable_work(args, Terminal(), by_hand)
-    assert checkpoints.terminable_work(args, Terminal(), lambda came: 7) == 7
+    assert checkpoints.terminable_work(args, Terminal(), lambda ending: 7) == 7
+
+    def judging(ending):
+        ending.written = "m"
+        signal.raise_signal(signal.SIGTERM)
+
+    capsys.readouterr()
+    assert checkpoints.terminable_work(args, Terminal(), judging) == 143
+    assert capsys.readouterr().err == "multimargin: warning: terminated: m is written\n"
     args.checkpoint = None
-    assert checkpoints.terminable_work(args, Terminal(), lambda came: len(came)) == 0
+    assert checkpoints.terminable_work(args, Terminal(), lambda ending: len(ending.came)) == 0
 
 
 # Columns

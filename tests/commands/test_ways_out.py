@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import sys
 import threading
 from contextlib import suppress
@@ -232,6 +233,27 @@ def test_a_model_that_cannot_be_written_is_rescued(tmp_path, monkeypatch):
         with pytest.raises(raised):
             save_or_rescue(fails, "there")
     assert list(tmp_path.iterdir()) == [rescued]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no signals there")
+def test_a_rescue_is_not_interrupted(tmp_path, monkeypatch):
+    """The command ends all the same, and says where the model is."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def signalled(path):
+        if path == "there":
+            raise OSError(28, "No space left on device", path)
+        signal.raise_signal(signal.SIGTERM)
+        Path(path).write_text("whole")
+
+    before = signal.signal(signal.SIGTERM, lambda *of: pytest.fail("in the middle of the rescue"))
+    try:
+        with pytest.raises(CommandError, match="the model is not lost"):
+            save_or_rescue(signalled, "there")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    (rescued,) = tmp_path.iterdir()
+    assert rescued.read_text() == "whole"
 
 
 def test_rows_that_a_model_refuses_are_those_of_a_file():

@@ -196,13 +196,26 @@ def test_a_folder_that_goes_is_no_end(blobs, tmp_path, fits, monkeypatch, back):
 
 
 def test_a_folder_that_goes_is_an_error_where_warnings_are(blobs, tmp_path, monkeypatch):
-    finish, folder = KeptSearch.finish, tmp_path / "mounted"
+    """After the search, and after its last fit."""
+    whole, finish, folder = make().fit(*blobs), KeptSearch.finish, tmp_path / "mounted"
     folder.mkdir()
     monkeypatch.setattr(KeptSearch, "finish", lambda *of: (shutil.rmtree(folder, ignore_errors=True), finish(*of)))
+    model = make(checkpoint=folder / "state")
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         with pytest.raises(RuntimeWarning, match="no checkpoint was written"):
-            make(checkpoint=folder / "state").fit(*blobs)
+            model.fit(*blobs)
+    assert_same(model, whole)
+
+
+def test_a_folder_that_goes_in_the_last_fit(blobs, tmp_path):
+    """Callbacks are those of the last fit."""
+    whole, folder = make().fit(*blobs), tmp_path / "mounted"
+    folder.mkdir()
+    gone = lambda record: shutil.rmtree(folder, ignore_errors=True)  # noqa: E731
+    model = make(checkpoint=folder / "state", callbacks=[gone])
+    assert_same(model.fit(*blobs), whole)
+    assert not folder.exists()
 
 
 def test_ctrl_c_between_two_fits(blobs, tmp_path, fits, monkeypatch):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from multimargin.commands.options import Parser, seconds
@@ -55,20 +56,30 @@ def to_go_on(args: argparse.Namespace, work: str = "training", *, past_limit: bo
     return f"; {_held(args, work, ' with a larger limit' if past_limit else '')}" if has_checkpoint(args) else ""
 
 
+@dataclass
+class Ending:
+    """What work and whoever ends it tell each other."""
+
+    came: list[int] = field(default_factory=list)  # of SIGTERM and SIGHUP, with a checkpoint
+    written: str = ""  # the result, which is not lost any more
+
+
 def terminable_work(
-    args: argparse.Namespace, terminal: Terminal, run: Callable[[Sequence[int]], int], work: str = "training"
+    args: argparse.Namespace, terminal: Terminal, run: Callable[[Ending], int], work: str = "training"
 ) -> int:
-    """With a checkpoint SIGTERM and SIGHUP are a chance to write one; ``run`` is told which of them came."""
+    """With a checkpoint SIGTERM and SIGHUP are a chance to write one."""
+    ending = Ending()
     if args.checkpoint is None:
-        return run(())
-    with _terminable() as terminated:
+        return run(ending)
+    with _terminable(ending.came):
         try:
-            return run(terminated)
+            return run(ending)
         except KeyboardInterrupt:
-            if not terminated:
+            if not ending.came:
                 raise
-            terminal.warn(f"terminated: {_held(args, work) if has_checkpoint(args) else 'there is no checkpoint yet'}")
-            return exit_code(terminated[0])
+            held = _held(args, work) if has_checkpoint(args) else "there is no checkpoint yet"
+            terminal.warn(f"terminated: {f'{ending.written} is written' if ending.written else held}")
+            return exit_code(ending.came[0])
 
 
 def _held(args: argparse.Namespace, work: str, changed: str = "") -> str:
@@ -76,11 +87,9 @@ def _held(args: argparse.Namespace, work: str, changed: str = "") -> str:
 
 
 @contextmanager
-def _terminable() -> Iterator[list[int]]:
-    """SIGTERM and SIGHUP end the work as Ctrl-C does, at a point to go on from; which of them came."""
+def _terminable(came: list[int]) -> Iterator[None]:
+    """SIGTERM and SIGHUP end the work as Ctrl-C does, at a point to go on from; ``came`` gets which of them came."""
     from multimargin.linear.interrupts import interrupt
-
-    came: list[int] = []
 
     def end(number: int, _: Any) -> None:
         if came and adds_nothing(number):
@@ -89,4 +98,4 @@ def _terminable() -> Iterator[list[int]]:
         interrupt()
 
     with handled(end):
-        yield came
+        yield

@@ -59,6 +59,7 @@ class Fit:
 
     seconds: float
     why_not: str = ""  # it did not converge, in the machine's words
+    interrupted: bool = False  # by Ctrl-C
 
 
 def fit(machine: Any, X: Any, y: np.ndarray | None, begun: Callable[[], None] | None = None) -> Fit:

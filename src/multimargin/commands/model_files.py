@@ -71,21 +71,27 @@ def save_or_rescue(save: Callable[[str], None], path: str) -> None:
         with unhurried() if waits else contextlib.nullcontext():
             save(path)
     except OSError as error:
-        descriptor, elsewhere = -1, ""
-        try:
-            descriptor, elsewhere = tempfile.mkstemp(prefix="multimargin-", suffix=".model")
-            save(elsewhere)
-        except BaseException as again:
-            if elsewhere:
-                os.unlink(elsewhere)
-            if not isinstance(again, OSError):
-                raise
-            raise error from None
-        finally:
-            if descriptor >= 0:
-                os.close(descriptor)
-        why = (error.strerror or str(error)).lower()
-        raise CommandError(f"{path}: {why}; the model is not lost: it is in {elsewhere}") from None
+        with unhurried():  # up to the words of where it is, which end the command, too
+            raise _rescued(save, path, error) from None
+
+
+def _rescued(save: Callable[[str], None], path: str, error: OSError) -> Exception:
+    """The error that says where the model is; or the one that there was, if it is nowhere."""
+    descriptor, elsewhere = -1, ""
+    try:
+        descriptor, elsewhere = tempfile.mkstemp(prefix="multimargin-", suffix=".model")
+        save(elsewhere)
+    except BaseException as again:
+        if elsewhere:
+            os.unlink(elsewhere)
+        if not isinstance(again, OSError):
+            raise
+        return error
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+    why = (error.strerror or str(error)).lower()
+    return CommandError(f"{path}: {why}; the model is not lost: it is in {elsewhere}")
 
 
 def load_model(path: str) -> Any:

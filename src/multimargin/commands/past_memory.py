@@ -7,13 +7,11 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from multimargin.commands.checkpoints import has_checkpoint, note_going_on, to_go_on
-from multimargin.commands.errors import DONE, INTERRUPTED, NOT_CONVERGED, CommandError, UsageError
+from multimargin.commands.checkpoints import Ending, has_checkpoint
+from multimargin.commands.errors import CommandError, UsageError
 from multimargin.commands.given_paths import is_there
 from multimargin.commands.reused_folder import reused_folder
 from multimargin.commands.stored_rows import is_store
@@ -166,9 +164,7 @@ def write_store(
         raise CommandError(str(error)) from None
 
 
-def train_on_blocks(
-    args: argparse.Namespace, model: Any, terminal: Terminal, terminated: Sequence[int], table: Any = None
-) -> int:
+def train_on_blocks(args: argparse.Namespace, model: Any, terminal: Terminal, ending: Ending, table: Any = None) -> int:
     """Write the blocks, unless they are there, train on them, and write the model. A table: as it was learnt."""
     if table is None:
         _refuse(args)
@@ -199,7 +195,7 @@ def train_on_blocks(
                 )
         except (BlocksError, FileNotFoundError) as error:
             raise CommandError(str(error)) from None
-        return _train(args, model, store, memory, terminal, terminated, table)
+        return _train(args, model, store, memory, terminal, ending, table)
 
 
 def _source(args: argparse.Namespace, block_mb: float) -> bytes:
@@ -265,51 +261,22 @@ def _needing_memory(args: argparse.Namespace) -> list[str]:
 
 
 def _train(
-    args: argparse.Namespace,
-    model: Any,
-    store: Any,
-    memory: float,
-    terminal: Terminal,
-    terminated: Sequence[int],
-    table: Any,
+    args: argparse.Namespace, model: Any, store: Any, memory: float, terminal: Terminal, ending: Ending, table: Any
 ) -> int:
-    from multimargin.commands.fitting import Features, Fit, fit
+    from multimargin.commands.fitting import Features
     from multimargin.commands.machines import set_weights
-    from multimargin.commands.model_files import save_or_rescue
-    from multimargin.commands.train import as_options, tell
-    from multimargin.models import save
+    from multimargin.commands.train import fit_and_write, how_it_ended, tell
 
     if store.classes.dtype.kind == "f":
         raise CommandError(f"{args.data}: classes must be whole numbers (for regression: sklearn.svm.LinearSVR)")
     set_weights(model, args.weight, store.classes, args.data, terminal)
     if store.zero_based and args.zero_based == "auto":
         terminal.note(f"{args.data}: indices start at 0")
-    terminal.clear()
-    model.set_params(verbose=int(terminal.live), memory_mb=memory)
-    going_on = partial(note_going_on, args, terminal) if has_checkpoint(args) else None
-    interrupted = False
-    try:
-        trained = fit(model, store, None, going_on)
-    except KeyboardInterrupt:
-        if terminated or not hasattr(model, "dual_gap_"):
-            raise
-        interrupted, trained = True, Fit(float(model.history_["seconds"][-1]) if len(model.history_) else 0.0)
-    except ValueError as error:
-        raise CommandError(f"{args.data}: {error}") from None
-    model.set_params(verbose=0)
-    if store.zero_based or _is_svmlight(args):  # else the rows of a store may have come from anywhere
-        model.first_index_ = 0 if store.zero_based else 1
-    terminal.status(f"writing {args.model}", now=True)
+    model.set_params(memory_mb=memory)
     features = Features(None if table is None else table.transformer)
-    save_or_rescue(lambda path: save(features.with_machine(model), path), args.model)
-    score = float(model.score(store))
+    # The rows of a store may have come from anywhere.
+    first_index = 0 if store.zero_based else 1 if _is_svmlight(args) else None
+    trained = fit_and_write(args, model, (store, None), features, first_index, terminal, ending)
     shape = (store.n_rows, store.n_features)
-    tell(args, terminal, model, shape, trained.seconds, score, store.n_rows, "the training rows")
-    if interrupted:
-        terminal.warn(f"interrupted: {args.model} holds the model as it was last certified{to_go_on(args)}")
-        return INTERRUPTED
-    if not model.converged_:
-        held = f"{args.model} holds the model as far as it came"
-        terminal.warn(f"{as_options(trained.why_not)}; {held}{to_go_on(args, past_limit=True)}")
-        return NOT_CONVERGED
-    return DONE
+    tell(args, terminal, model, shape, trained.seconds, float(model.score(store)), store.n_rows, "the training rows")
+    return how_it_ended(args, model, trained, terminal)

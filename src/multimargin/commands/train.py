@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import shlex
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from multimargin.commands.checkpoints import (
+    Ending,
     add_checkpoint_options,
     check_checkpoint,
     has_checkpoint,
@@ -28,6 +29,9 @@ from multimargin.commands.options import (
 )
 from multimargin.commands.output_paths import check_output
 from multimargin.commands.terminal import Terminal, file_size
+
+if TYPE_CHECKING:
+    from multimargin.commands.fitting import Fit
 
 _ABOUT = """Train a machine and write it to MODEL.
 
@@ -88,10 +92,10 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     plain = not past_memory and _needs_no_scikit_learn(args)
     model = machine(args, plain=plain)  # wrong parameters are refused before anything is read
     if past_memory:
-        return terminable_work(args, terminal, lambda came: train_on_blocks(args, model, terminal, came))
+        return terminable_work(args, terminal, lambda ending: train_on_blocks(args, model, terminal, ending))
     table, why_table = table_past_memory(args, model, terminal)
     if table is not None:
-        return terminable_work(args, terminal, lambda came: train_on_blocks(args, model, terminal, came, table))
+        return terminable_work(args, terminal, lambda ending: train_on_blocks(args, model, terminal, ending, table))
     note_in_memory(args, terminal, why_table)
     from multimargin.commands.datasets import read_training_data
 
@@ -104,7 +108,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         _find(args, model, data, terminal)
         if args.model is None:
             return DONE
-    return terminable_work(args, terminal, lambda came: _train(args, model, data, terminal, came))
+    return terminable_work(args, terminal, lambda ending: _train(args, model, data, terminal, ending))
 
 
 def _needs_no_scikit_learn(args: argparse.Namespace) -> bool:
@@ -175,11 +179,10 @@ def _find(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal) -
         terminal.summary(text)
 
 
-def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal, terminated: Any = ()) -> int:
+def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal, ending: Ending) -> int:
     from multimargin.commands.datasets import format_beside, read_more_data
     from multimargin.commands.errors import CommandError
-    from multimargin.commands.fitting import Fit, accuracy, fit, learn_features, split
-    from multimargin.commands.model_files import save_or_rescue
+    from multimargin.commands.fitting import accuracy, learn_features, split
     from multimargin.commands.words import counted
 
     if data.zero_based and args.zero_based == "auto":
@@ -203,26 +206,52 @@ def _train(args: argparse.Namespace, model: Any, data: Any, terminal: Terminal, 
             raise CommandError(f"{args.valid}: has no labels (array y)")
         _note_unknown_labels(judged, part.y, terminal)
         where = f"the {judged.n_rows} rows of {args.valid}"
+    first_index = None if data.zero_based is None else 0 if data.zero_based else 1
+    trained = fit_and_write(args, model, (X, part.y), features, first_index, terminal, ending)
+    score = accuracy(model, X if judged is data else features(judged), judged.y)
+    tell(args, terminal, model, X.shape, trained.seconds, score, judged.n_rows, where)
+    return how_it_ended(args, model, trained, terminal)
+
+
+def fit_and_write(
+    args: argparse.Namespace,
+    model: Any,
+    given: tuple[Any, Any],  # to fit
+    features: Any,
+    first_index: int | None,
+    terminal: Terminal,
+    ending: Ending,
+) -> Fit:
+    """Train, and write the model; the checkpoint stays until then."""
+    from multimargin.commands.errors import CommandError
+    from multimargin.commands.fitting import Fit, fit
+    from multimargin.commands.model_files import save_or_rescue
+    from multimargin.linear.checkpoint import states_stay
+
     terminal.clear()
     model.set_params(verbose=int(terminal.live))
     going_on = partial(note_going_on, args, terminal) if has_checkpoint(args) else None
-    interrupted = False
-    try:
-        trained = fit(model, X, part.y, going_on)
-    except KeyboardInterrupt:
-        if terminated or not hasattr(model, "dual_gap_"):
-            raise
-        interrupted, trained = True, Fit(float(model.history_["seconds"][-1]) if len(model.history_) else 0.0)
-    except ValueError as error:
-        raise CommandError(f"{data.path}: {error}") from None
-    model.set_params(verbose=0)
-    if data.zero_based is not None:
-        model.first_index_ = 0 if data.zero_based else 1
-    terminal.status(f"writing {args.model}", now=True)
-    save_or_rescue(lambda path: _save(features, model, path), args.model)
-    score = accuracy(model, X if judged is data else features(judged), judged.y)
-    tell(args, terminal, model, X.shape, trained.seconds, score, judged.n_rows, where)
-    if interrupted:
+    with states_stay():
+        try:
+            trained = fit(model, *given, going_on)
+        except KeyboardInterrupt:
+            if ending.came or not hasattr(model, "dual_gap_"):
+                raise
+            trained = Fit(float(model.history_["seconds"][-1]) if len(model.history_) else 0.0, interrupted=True)
+        except ValueError as error:
+            raise CommandError(f"{args.data}: {error}") from None
+        model.set_params(verbose=0)
+        if first_index is not None:
+            model.first_index_ = first_index
+        terminal.status(f"writing {args.model}", now=True)
+        save_or_rescue(lambda path: _save(features, model, path), args.model)
+        ending.written = args.model
+    return trained
+
+
+def how_it_ended(args: argparse.Namespace, model: Any, trained: Fit, terminal: Terminal) -> int:
+    """The exit code, and why it is not 0."""
+    if trained.interrupted:
         terminal.warn(f"interrupted: {args.model} holds the model as it was last certified{to_go_on(args)}")
         return INTERRUPTED
     if not model.converged_:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import io
-from collections.abc import Sequence
 from typing import Any
 
-from multimargin.commands.checkpoints import add_checkpoint_options, check_checkpoint, terminable_work, to_go_on
+from multimargin.commands.checkpoints import Ending, add_checkpoint_options, check_checkpoint, terminable_work, to_go_on
 from multimargin.commands.errors import DONE, INTERRUPTED, UsageError
 from multimargin.commands.options import (
     DATA_HELP,
@@ -82,19 +81,22 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     data = read_training_data(args, terminal)
     set_weights(model, args.weight, data.y, data.path, terminal)
 
-    def find(terminated: Sequence[int]) -> int:
-        found = search(args, model, data, args.folds, terminal)
-        _tell(args, terminal, found)
-        if args.plot:
-            _draw(found, args.plot)
-            terminal.summary(f"plot: {args.plot}")
+    def find(ending: Ending) -> int:
+        from multimargin.linear.checkpoint import states_stay
+
+        with states_stay():
+            found = search(args, model, data, args.folds, terminal)
+            _tell(args, terminal, found)
+            if args.plot:
+                _draw(found, args.plot)
+                terminal.summary(f"plot: {args.plot}")
         if not found.interrupted:
             return DONE
         scored = len(next(iter(found.scores.values())))
         some = "" if scored == args.folds else f", of {scored} of {args.folds} folds"
-        why = "terminated" if terminated else "interrupted"
+        why = "terminated" if ending.came else "interrupted"
         terminal.warn(f"{why}: this is the best so far{some}{to_go_on(args, 'search')}")
-        return exit_code(terminated[0]) if terminated else INTERRUPTED
+        return exit_code(ending.came[0]) if ending.came else INTERRUPTED
 
     return terminable_work(args, terminal, find, "search")
 

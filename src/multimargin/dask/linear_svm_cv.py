@@ -68,7 +68,7 @@ class LinearSVMCV(LinearSVM, linear_svm_cv.LinearSVMCV):
     # Rows are dealt and scored by the model itself: there is nobody to hand anything on to.
     get_metadata_routing = LinearSVM.get_metadata_routing
 
-    def _with_best_C(self, X, y, sample_weight, groups, **params) -> tuple[Any, Any, Any, Any]:
+    def _with_best_C(self, X, y, sample_weight, groups, params, lost) -> tuple[Any, Any, Any, Any]:
         values = self._grid()
         check_callbacks(self.callbacks)
         check_number("cv", self.cv, at_least=2, integer=True)

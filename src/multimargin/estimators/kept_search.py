@@ -122,9 +122,10 @@ class KeptSearch(Search, FilesBeside):
     def _remove_fits(self, but: Container[Path] = ()) -> None:
         """Files of fits, also of an earlier search."""
         of_a_fit = re.compile(re.escape(self.file.path.name) + r"\.fold\d+\.C\d+")
-        for path in self.file.path.parent.iterdir():
-            if of_a_fit.fullmatch(path.name) and path not in but:
-                _remove(path)
+        with suppress(OSError):  # the folder may have gone away
+            for path in self.file.path.parent.iterdir():
+                if of_a_fit.fullmatch(path.name) and path not in but:
+                    _remove(path)
 
     def _write(self) -> None:
         state = {"finished": self._finished.copy(), "told": self.told.ravel(), "converged": self.converged.ravel()}
@@ -175,5 +176,5 @@ def _set_start(model: Any, duals: State, X: Any, y: np.ndarray, weight: np.ndarr
 
 
 def _remove(path: Path) -> None:
-    with suppress(FileNotFoundError):
+    with suppress(OSError):  # one that stays is refused, or removed by the next search
         path.unlink()

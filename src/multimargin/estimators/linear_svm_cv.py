@@ -187,7 +187,11 @@ solver_options, checkpoint_every
         self
         """
         _raise_for_params(params, self, "fit")
-        return self._fit(lambda apart: apart._with_best_C(X, y, sample_weight, groups, **params))
+        lost: list[KeptSearch] = []
+        self._fit(lambda apart: apart._with_best_C(X, y, sample_weight, groups, params, lost))
+        for search in lost:
+            search.complain()
+        return self
 
     @contextmanager
     def _apart(self) -> Iterator[Any]:
@@ -231,8 +235,8 @@ solver_options, checkpoint_every
         routed = process_routing(self, "fit", sample_weight=sample_weight, **params)
         return dict(routed.splitter.split), dict(routed.scorer.score)
 
-    def _with_best_C(self, X, y, sample_weight, groups, **params) -> tuple[Any, Any, Any, Any]:
-        """What is requested, with the C that is best."""
+    def _with_best_C(self, X, y, sample_weight, groups, params, lost: list[KeptSearch]) -> tuple[Any, Any, Any, Any]:
+        """What is requested, with the C that is best. To ``lost`` comes a search whose folder has gone away."""
         values = self._grid()
         check_callbacks(self.callbacks)
         of_fold = {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
@@ -276,7 +280,7 @@ solver_options, checkpoint_every
                 search.save()
         self._choose(values, search.told, search.converged)
         if isinstance(search, KeptSearch) and not search.has_folder():
-            search.complain()
+            lost.append(search)
             self.checkpoint = None  # of this copy, for the last fit
         request, *given = self._requested(X, y, sample_weight)
         if request.checkpoint is not None:

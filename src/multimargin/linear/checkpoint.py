@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -166,11 +167,33 @@ class StateFile:
         return True
 
     def remove(self) -> None:
-        """There is nothing left to do."""
+        """There is nothing left to do. Where the result is still to be made safe (states_stay), not yet."""
+        if (waiting := _waiting.get()) is not None:
+            waiting.append(self)
+            return
         if self.is_ours():
-            with suppress(FileNotFoundError):
-                self.path.unlink()
+            try:
+                self.path.unlink(missing_ok=True)
+            except OSError as error:  # which is no reason to lose what came of the work
+                self._warn(f"{self.path} could not be removed ({error.strerror}), and is of no more use; delete it")
         self.beside.state_is_removed()
+
+
+_waiting: ContextVar[list[StateFile] | None] = ContextVar("_waiting", default=None)
+
+
+@contextmanager
+def states_stay() -> Iterator[None]:
+    """Files of work that is over stay until the end of what is done inside, when its result is safe; for good, if that
+    fails. Of work in this thread."""
+    waiting: list[StateFile] = []
+    before = _waiting.set(waiting)
+    try:
+        yield
+    finally:
+        _waiting.reset(before)
+    for file in waiting:
+        file.remove()
 
 
 def _stamp_of(path: Path) -> tuple[int, int, int] | None:
