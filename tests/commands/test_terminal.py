@@ -171,6 +171,14 @@ def test_who_hears_what(capsys):
     }
 
 
+def test_json_is_utf_8_also_of_names_that_are_not(monkeypatch):
+    """Of bytes that are no letters Python makes halves of surrogate pairs, which some outputs write as those bytes."""
+    out = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="surrogateescape")
+    monkeypatch.setattr(sys, "stdout", out)
+    Terminal(as_json=True).answer({"data": "bad\udcff.csv"})
+    assert json.loads(out.buffer.getvalue().decode()) == {"data": "bad\udcff.csv"}
+
+
 def test_json_holds_what_numpy_has(capsys):
     value = {
         1: np.float32(0.5),

@@ -53,6 +53,25 @@ def odd(request):
     return request.param
 
 
+LISTS = {
+    "strings": (list(WORDS), WORDS),
+    "integers and floats": ([0, 1.0, 2], np.arange(3.0)),
+    "integers and truth values": ([False, 1, 2], np.arange(3)),
+    "integers of 64 bits": ([2**63, 2**63 + 1, 2**63 + 2], np.arange(3, dtype=np.uint64) + 2**63),
+    "strings that end in NUL": (["a", "a\0", "b"], np.array(["a", "a\0", "b"], dtype=object)),
+}
+
+
+@pytest.mark.parametrize(("labels", "plain"), LISTS.values(), ids=LISTS)
+def test_lists_are_what_numpy_makes_of_them_unless_that_merges_labels(labels, plain):
+    labels, plain = (labels, plain) if len(labels) == len(y) else ([labels[k] for k in y], plain[y])
+    model, same = LinearSVM().fit(X, labels), LinearSVM().fit(X, plain)
+    assert model.classes_.dtype == same.classes_.dtype and model.classes_.tolist() == same.classes_.tolist()
+    assert model.predict(X).tolist() == same.predict(X).tolist()
+    online = LinearSVM().partial_fit(X, tuple(labels), classes=sorted(set(labels)))
+    assert online.classes_.tolist() == same.classes_.tolist()
+
+
 MACHINES = [
     LinearSVM(),
     KernelSVM("one_vs_one"),

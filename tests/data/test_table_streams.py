@@ -1,6 +1,8 @@
 """Tables piece by piece, tables that nothing can be learnt from, and which columns a model asks of a table."""
 
+import csv
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from sklearn.linear_model import Perceptron
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from multimargin.data.file_bytes import compressed
 from multimargin.data.table_features import columns_of, n_features_of, transformer, unfamiliar
 from multimargin.data.table_stream import Features, features_of, stream_table
 from multimargin.data.tables import (
@@ -135,6 +138,62 @@ def test_a_line_that_has_too_much_is_an_error(tmp_path):
     (tmp_path / "t.csv").write_text("a;y\n1;p\n")
     with pytest.raises(TableError, match="columns must be separated by commas"):
         read_training_table(tmp_path / "t.csv", "y", Wanted())
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "csv.bz2", "csv.xz"])
+def test_a_line_that_has_too_little_is_an_error(tmp_path, suffix):
+    """As the last one of a file that was cut short: pandas would take what is missing for empty cells."""
+    path = tmp_path / f"t.{suffix}"
+    separator = "\t" if suffix == "tsv" else ","
+
+    def write(text):
+        path.write_bytes(b"".join(compressed([text.replace(",", separator).encode()], path)))
+
+    whole = '\ufeffy,a,b\r\n\r\np,1,\r\nq,"2",3\r\n  \r\n"r\n,",4,5'  # quotes, empty lines and cells
+    write(whole)
+    _, labels, _ = read_training_table(path, "y", Wanted())
+    assert labels.tolist() == ["p", "q", "r\n" + separator]
+    for cut, line, there in ((whole[:-2], 7, 2), (whole.replace("p,1,", "p,1"), 3, 2), (whole + "\nx", 8, 1)):
+        write(cut)
+        said = rf"t\.{suffix}: line {line} has {there} of the header's 3 columns: was the file cut short"
+        for read in (lambda: read_training_table(path, "y", Wanted()), lambda: list(stream_table(path, "y", 9))):
+            with pytest.raises(TableError, match=said):
+                read()
+        with pytest.raises(TableError, match=said):
+            read_table(path, Columns(numeric=("a", "b")))
+
+
+def test_a_text_may_be_long(tmp_path):
+    before = csv.field_size_limit()
+    (tmp_path / "t.csv").write_text(f"a,y\n{'word ' * 50_000},p\nb,q\n")
+    frame, labels, _ = read_training_table(tmp_path / "t.csv", "y", Wanted(text=("a",)))
+    assert len(frame["a"][0]) == 250_000 and labels.tolist() == ["p", "q"]
+    assert csv.field_size_limit() == before
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
+def test_broken_packed_tables_are_named(tmp_path, suffix):
+    path = tmp_path / f"t.csv{suffix}"
+    content = b"".join(compressed([b"a,y\n" + b"1,p\n2,q\n" * 1000], path))
+    for broken in (content[:-5], content[:20] + b"????" + content[24:], content + b"garbage"):
+        path.write_bytes(broken)
+        for read in (lambda: read_training_table(path, "y", Wanted()), lambda: list(stream_table(path, "y", 9))):
+            with pytest.raises(ValueError, match=rf"t\.csv{suffix}: (broken|cannot be read as a table)"):
+                read()
+
+
+def test_numbers_that_only_objects_have_room_for(tmp_path):
+    """Decimals of Parquet, and integers beyond 64 bits."""
+    path = tmp_path / "t.parquet"
+    prices = [Decimal("1.50"), None, Decimal("3.25"), Decimal("4.00")]
+    pandas.DataFrame({"price": prices, "sold": [True, None, False, True], "y": [*"abab"]}).to_parquet(path)
+    frame, _, columns = read_training_table(path, "y", Wanted())
+    assert columns == Columns(numeric=("price",), categorical=("sold",))
+    np.testing.assert_array_equal(frame["price"], [1.5, np.nan, 3.25, 4.0])
+    path = tmp_path / "t.csv"
+    path.write_text(f"a,y\n1,p\n{10**25},q\n")
+    frame, _, columns = read_training_table(path, "y", Wanted())
+    assert columns.numeric == ("a",) and frame["a"].tolist() == [1.0, 1e25]
 
 
 def test_columns_that_look_odd():

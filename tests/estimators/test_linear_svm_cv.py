@@ -122,6 +122,16 @@ def test_weights_count_in_training_and_scores(iris):
     np.testing.assert_allclose(unweighted.scores_ * 50, np.round(unweighted.scores_ * 50), atol=1e-9)
 
 
+def test_weights_of_classes_that_a_fold_lacks(iris):
+    """A class of one row is in no more than all folds but one."""
+    X, y = np.r_[iris[0], iris[0][:1]], np.r_[iris[1], 9]
+    folds = [(np.arange(0, 150, 2), np.arange(1, 151, 2)), (np.arange(1, 151), np.arange(0, 150, 2))]
+    model = LinearSVMCV(CS, folds, class_weight={1: 3.0, 9: 2.0}).fit(X, y)
+    without = LinearSVMCV(CS, folds[:1], class_weight={1: 3.0}).fit(X[:150], y[:150])
+    assert model.classes_.tolist() == [0, 1, 2, 9]
+    np.testing.assert_allclose(model.gaps_[0], without.gaps_[0])
+
+
 def test_groups_stay_together(iris):
     X, y = iris
     groups = np.arange(len(y)) % 7

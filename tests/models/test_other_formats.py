@@ -98,6 +98,8 @@ def test_labels_of_liblinear_at_their_bounds(tmp_path):
     [
         ("MCSVM_CS", "1 0", "3 -3", 2.0),
         ("MCSVM_CS", "0 1", "3 -3", -2.0),
+        ("MCSVM_CS", "0 1", "1 4", 1.0),  # not LIBLINEAR's own, whose columns are each other's negatives
+        ("MCSVM_CS", "1 0", "1 4", -1.0),
         ("L2R_L2LOSS_SVC", "1 0", "3", 1.0),
         ("L2R_L1LOSS_SVC_DUAL", "0 1", "3", -1.0),
     ],

@@ -123,6 +123,10 @@ def split(data: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
 
     _, counts = np.unique(data.y, return_counts=True)
     held_out = ceil(share * data.n_rows)
+    if held_out >= data.n_rows:
+        raise CommandError(
+            f"{data.path}: cannot hold out {share:g} of {data.n_rows} rows: none would be left to train on"
+        )
     stratify = data.y if counts.min() >= 2 and min(held_out, data.n_rows - held_out) >= len(counts) else None
     try:
         train, test = train_test_split(np.arange(data.n_rows), test_size=held_out, random_state=seed, stratify=stratify)

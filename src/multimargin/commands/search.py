@@ -30,6 +30,7 @@ from multimargin.data.thread_pool import NoThreadsError, ThreadPool
 from multimargin.estimators.identity import identity_of_folds
 from multimargin.estimators.kernel_svm import KernelSVM
 from multimargin.estimators.parameters import n_threads
+from multimargin.estimators.splits import weights_of_part
 from multimargin.kernel.functions import USE_GAMMA, Kernel, resolve_gamma, squared_norms
 from multimargin.linear.checkpoint import StateFile
 
@@ -292,6 +293,7 @@ class _Search:
         model = clone(self.model).set_params(
             warm_start=True, n_jobs=inner, callbacks=[lambda record: stop.is_set()], probability=False, verbose=0
         )
+        model.set_params(class_weight=weights_of_part(model.class_weight, fold.y))
         X, X_out = fold.X, fold.X_out
         if isinstance(model, KernelSVM):
             model.set_params(**({} if path.gamma is None else {"gamma": 2.0**path.gamma}))

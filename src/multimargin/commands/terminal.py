@@ -54,7 +54,7 @@ class Terminal:
         if self.as_json:
             self.clear()
             text = json.dumps(_plain(result), ensure_ascii=False)
-            if text != _encodable(text):
+            if text != _encodable(text) or any("\ud800" <= letter <= "\udfff" for letter in text):  # bytes of names
                 text = json.dumps(_plain(result))  # JSON's own escapes: nothing is lost
             self.write([text, "\n"])
 

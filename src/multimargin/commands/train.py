@@ -340,6 +340,7 @@ def _cross_validate(args: argparse.Namespace, model: Any, data: Any, terminal: T
     from multimargin.commands.fitting import accuracy, fit, folds_of, learn_features
     from multimargin.commands.machines import describe, parameters
     from multimargin.commands.words import counted, duration, fields
+    from multimargin.estimators.splits import weights_of_part
 
     scores, hits, seconds, short = [], 0.0, 0.0, 0
     parts = folds_of(data.y, args.folds, args.seed, data.path)
@@ -347,7 +348,7 @@ def _cross_validate(args: argparse.Namespace, model: Any, data: Any, terminal: T
         terminal.status(f"fold {i + 1} of {len(parts)}", now=True)
         learnt, held_out = data.take(train), data.take(test)
         features, X = learn_features(learnt, args)
-        machine = clone(model)
+        machine = clone(model).set_params(class_weight=weights_of_part(model.class_weight, learnt.y))
         seconds += fit(machine, X, learnt.y).seconds
         scores.append(accuracy(machine, features(held_out), held_out.y))
         hits += scores[-1] * len(test)

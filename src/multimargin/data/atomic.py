@@ -27,7 +27,7 @@ def checked_target(path: str | os.PathLike) -> Path:
     ValueError
         If no file can have such a name.
     """
-    target = Path(path)
+    target = Path(os.fsdecode(path))
     if "\0" in str(target):  # of which Python says no more than that there is no such file
         raise ValueError(f"no file can be called {str(target)!r}, with a character NUL in it; give another name")
     if target.is_dir():

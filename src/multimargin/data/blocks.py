@@ -74,7 +74,7 @@ class BlockStore:
     """
 
     def __init__(self, path: str | os.PathLike):
-        self.path = Path(path)
+        self.path = Path(os.fsdecode(path))
         described = _read_manifest(self.path)
         self.layout, self.entries, labels, weights, self.zero_based = described
         order = np.argsort(labels, kind="stable")

@@ -31,10 +31,52 @@ def _open_gzip(packed: Any) -> gzip.GzipFile:
     return gzip.GzipFile(fileobj=packed, mode="rb")
 
 
+class _Streams(io.RawIOBase):
+    """Streams of bzip2 or xz, one after the other. What follows them and is none is refused; Python's own files would
+    leave it out, and with it the rest of a file that is damaged there."""
+
+    def __init__(self, packed: Any, decompressor: Any, padding: bytes = b""):
+        self._packed, self._new, self._padding = packed, decompressor, padding
+        self._stream = decompressor()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while True:
+            given = b""
+            if self._stream.eof:
+                given = self._stream.unused_data.lstrip(self._padding)
+                while not given and (more := self._packed.read(_CHUNK)):
+                    given = more.lstrip(self._padding)
+                if not given:
+                    return 0
+                self._stream = self._new()
+            elif self._stream.needs_input and not (given := self._packed.read(_CHUNK)):
+                raise EOFError("it ends in the middle of a stream")
+            piece = self._stream.decompress(given, len(buffer))
+            if piece:
+                buffer[: len(piece)] = piece
+                return len(piece)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Forward, from the beginning."""
+        left = offset
+        while left and (piece := self.read(min(left, _CHUNK))):
+            left -= len(piece)
+        return offset - left
+
+
 _COMPRESSIONS = (
     _Compression("gzip", ".gz", b"\x1f\x8b", _open_gzip, partial(zlib.compressobj, wbits=31)),
-    _Compression("bzip2", ".bz2", b"BZh", bz2.BZ2File, bz2.BZ2Compressor),
-    _Compression("xz", ".xz", b"\xfd7zXZ\x00", lzma.LZMAFile, lzma.LZMACompressor),
+    _Compression("bzip2", ".bz2", b"BZh", partial(_Streams, decompressor=bz2.BZ2Decompressor), bz2.BZ2Compressor),
+    _Compression(
+        "xz",
+        ".xz",
+        b"\xfd7zXZ\x00",
+        partial(_Streams, decompressor=lzma.LZMADecompressor, padding=b"\0"),
+        lzma.LZMACompressor,
+    ),
 )
 
 
@@ -112,15 +154,28 @@ def stream_bytes(path: str | os.PathLike, begin: int = 0) -> Iterator[bytes]:
     CompressionError
         As :func:`read_bytes` does.
     """
+    with opened_bytes(path) as stream:
+        if begin:
+            stream.seek(begin)
+        while piece := stream.read(_CHUNK):
+            yield piece
+
+
+@contextmanager
+def opened_bytes(path: str | os.PathLike) -> Iterator[Any]:
+    """A file to read bytes from, unpacked.
+
+    Raises
+    ------
+    CompressionError
+        As :func:`read_bytes` does, from what is done inside.
+    """
     name = name_of(path)
     with naming_reads(name), open(path, "rb") as opened:
         kind = _compression_of(opened.peek(8), name)
         try:
             with opened if kind is None else kind.open(opened) as stream:
-                if begin:
-                    stream.seek(begin)
-                while piece := stream.read(_CHUNK):
-                    yield piece
+                yield stream
         except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
             if kind is None or getattr(error, "errno", None) is not None:  # the disk's, not the data's
                 raise

@@ -12,11 +12,15 @@ from multimargin.data.kinds import records
 _INTEGERS = (int, np.integer)
 _BOOLEANS = (bool, np.bool_)
 _FLOATS = (float, np.float16, np.float32)  # float64 is a float
+_EXACT = 2**53  # integers up to there are different numbers in float64
 
 
 def plain_labels(y: Any) -> Any:
     """Labels of pandas' types, of NumPy's strings without a width, and numbers, truth values and strings that are
-    objects, as NumPy's; anything else as it is. Nothing goes through float64, in which large integers are the same."""
+    objects or in a list, as NumPy's; anything else as it is. Nothing goes through float64, in which large integers are
+    the same."""
+    if isinstance(y, list | tuple):
+        return _of_list(y)
     dtype = getattr(y, "dtype", None)
     if dtype is None or np.ndim(y) != 1:
         return y
@@ -30,6 +34,23 @@ def plain_labels(y: Any) -> Any:
         narrow = np.asarray(y).astype(np.float64)
         return narrow if np.array_equal(narrow, y) else y
     return y
+
+
+def _of_list(y: Any) -> Any:
+    """What NumPy makes of a list, unless it would make one label of two, or strings of all that is among strings."""
+    types = {type(label) for label in y}
+    if any(hasattr(each, "__len__") and not issubclass(each, str) for each in types):
+        return y  # of more than one dimension
+    numbers = all(issubclass(each, (*_BOOLEANS, *_INTEGERS, *_FLOATS)) for each in types)
+    if numbers and all(-_EXACT <= label <= _EXACT for label in y if isinstance(label, _INTEGERS)):
+        return y
+    objects = np.empty(len(y), dtype=object)
+    objects[:] = y
+    labels = _of_objects(objects)
+    ends_in_nul = lambda label: label[-1:] == "\0"  # which NumPy's strings drop  # noqa: E731
+    if labels.dtype.kind == "O" and all(type(label) is str and not ends_in_nul(label) for label in labels):
+        return labels.astype(str)
+    return labels
 
 
 def _of_pandas(y: Any, dtype: Any) -> Any:
@@ -86,11 +107,20 @@ def no_label(row: int) -> ValueError:
     return ValueError(f"y has no label (None or NaN) in row {row}: leave out rows without one")
 
 
+def is_missing(label: Any) -> bool:
+    """None, NaN, or pandas' NA."""
+    return label is None or type(label).__name__ == "NAType" or label != label
+
+
 def check_labels(y: np.ndarray, name: str = "y") -> None:
     """Refuse labels, plain where they can be, that are missing, of several kinds, or of none that is a label."""
+    if y.dtype.kind in "mM":
+        raise ValueError(
+            f"{name} holds dates or durations ({y.dtype}), which no model is saved with: {name}.astype(str)"
+        )
     if y.dtype.kind not in "OV":
         return
-    missing = np.flatnonzero([label is None or type(label).__name__ == "NAType" or label != label for label in y])
+    missing = np.flatnonzero([is_missing(label) for label in y])
     if len(missing):
         raise no_label(missing[0])
     kinds = {"strings" if isinstance(label, str) else type(label).__name__ for label in y}

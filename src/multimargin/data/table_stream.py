@@ -11,6 +11,7 @@ from multimargin.data.tables import (
     TableError,
     Wanted,
     check_header,
+    check_lines,
     check_there,
     import_pandas,
     is_numeric,
@@ -114,6 +115,8 @@ _ALIKE = "tables of one store must have the same columns, in any order"
 def _frames(path, label: str, n_rows: int) -> Iterator[Any]:
     pandas, kind = import_pandas(), suffix_of(path).removeprefix(".")
     with table_errors(pandas, path):
+        if kind != "parquet":
+            check_lines(path, path, kind)
         check_header(pandas, path, path, kind)
         frames, close = _parquet(path, n_rows) if kind == "parquet" else _text(pandas, path, kind, label, n_rows)
     try:

@@ -13,20 +13,24 @@ them.
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import io
+import lzma
 import os
 import shlex
 import warnings
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from os import fspath
 from typing import Any
 
 import numpy as np
 
-from multimargin.data.file_bytes import read_bytes
+from multimargin.data.file_bytes import CompressionError, opened_bytes, read_bytes
 
 COMPRESSED = (".gz", ".bz2", ".xz")
 SUFFIXES = (".csv", ".tsv", ".parquet")
@@ -89,7 +93,7 @@ def read_training_table(path, label: str, wanted: Wanted, kind: str | None = Non
     """
     pandas = import_pandas()
     file = _File(path, kind)
-    raw = _read(pandas, file)
+    raw = _whole(pandas, file)
     named = (label, *wanted.text, *wanted.numeric, *wanted.categorical, *wanted.drop)
     check_there(path, raw, named, "the file")
     _check_once(path, named)
@@ -119,7 +123,7 @@ def read_table(
     """A table with the columns that a model needs: the frame of its features, and the labels if a column is named."""
     pandas = import_pandas()
     file = _File(path, kind)
-    raw = _read(pandas, file)
+    raw = _whole(pandas, file)
     check_there(path, raw, columns.names, "the model needs it; the file")
     if label in columns.names:
         raise TableError(f"{path}: column {label!r} is a feature of the model, not the label")
@@ -227,7 +231,7 @@ class _File:
         return self.path if self._content is None else io.BytesIO(self._content)
 
 
-@contextmanager
+@contextlib.contextmanager
 def table_errors(pandas: Any, path) -> Iterator[None]:
     """Errors of pandas with the name of the file."""
     try:
@@ -236,13 +240,13 @@ def table_errors(pandas: Any, path) -> Iterator[None]:
             yield
     except ImportError as error:
         raise ImportError(f'{path}: .parquet files need pyarrow: pip install "multimargin[text]"') from error
-    except TableError:
+    except (TableError, CompressionError):
         raise
     except UnicodeDecodeError as error:
         raise TableError(f"{path}: is not UTF-8 text: byte {error.object[error.start]:#04x}") from None
     except pandas.errors.ParserWarning:
         raise TableError(f"{path}: cannot be read as a table: lines have more columns than the header") from None
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, KeyError, EOFError, csv.Error, zlib.error, lzma.LZMAError) as error:
         if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
             raise
         said = " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ")
@@ -262,6 +266,37 @@ def check_header(pandas: Any, path, source: Any, kind: str) -> None:
     for name, count in Counter(names).items():
         if name and count > 1:  # those without a name are told apart
             raise TableError(f"{path}: has {count} columns {name!r}; give each a name of its own")
+
+
+def check_lines(path, source: Any, kind: str) -> None:
+    """Refuse text whose lines have fewer columns than the header, as the last one of a file that was cut short: pandas
+    would take the others for empty. ``source`` is a path, or a file in memory."""
+    packed = opened_bytes(source) if isinstance(source, str | os.PathLike) else contextlib.nullcontext(source)
+    with packed as file, _long_fields():
+        lines = csv.reader(
+            io.TextIOWrapper(io.BufferedReader(file), "utf-8-sig", errors="replace", newline=""),
+            delimiter="\t" if kind == "tsv" else ",",
+        )
+        columns = 0
+        for cells in lines:
+            if len(cells) < 2 and not "".join(cells).strip():  # pandas leaves empty lines out, too
+                continue
+            columns = columns or len(cells)
+            if len(cells) < columns:
+                raise TableError(
+                    f"{path}: line {lines.line_num} has {len(cells)} of the header's {columns} columns: was the file "
+                    "cut short? Cells may be empty, but must be there"
+                )
+
+
+@contextlib.contextmanager
+def _long_fields() -> Iterator[None]:
+    """Texts may be longer than the csv module takes by itself."""
+    before = csv.field_size_limit(2**31 - 1)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def read_text(pandas: Any, source: Any, kind: str, **options: Any) -> Any:
@@ -291,6 +326,14 @@ def _read(pandas: Any, file: _File, **options: Any) -> Any:
     return frame
 
 
+def _whole(pandas: Any, file: _File) -> Any:
+    """All columns, after a look at the lines."""
+    if file.kind != "parquet":
+        with table_errors(pandas, file.path):
+            check_lines(file.path, file.open(), file.kind)
+    return _read(pandas, file)
+
+
 def listed(names: Iterable[str]) -> str:
     """Columns for a message; the first ones, if there are many."""
     quoted = list(map(repr, names))
@@ -318,7 +361,12 @@ def _is_real(pandas: Any, column: Any) -> bool:
 
 
 def is_numeric(pandas: Any, column: Any) -> bool:
-    """Whether a column without a role is one of numbers."""
+    """Whether a column without a role is one of numbers; also of those that only objects have room for."""
+    if pandas.api.types.is_object_dtype(column):
+        given = column.dropna()
+        return len(given) > 0 and all(
+            isinstance(value, int | Decimal) and not isinstance(value, bool) for value in given
+        )
     return _is_real(pandas, column) and not pandas.api.types.is_bool_dtype(column)
 
 

@@ -90,7 +90,7 @@ class _Rows(NamedTuple):
     def of(cls, model: LinearSVM, X: Any, y: Any, sample_weight: Any, classes: Any) -> _Rows:
         model._check()
         _check_for_ranks(model)
-        X, y, classes = checked(X), np.asarray(plain_labels(y)), np.unique(plain_labels(np.asarray(classes)))
+        X, y, classes = checked(X), np.asarray(plain_labels(y)), np.unique(np.asarray(plain_labels(classes)))
         k = len(classes)
         if k < 2:
             raise ValueError(f"LinearSVM needs at least 2 classes; got {classes!r}")

@@ -174,6 +174,8 @@ class MarginClassifier(Margins, CallbackSupport, ClassifierMixin, BaseEstimator)
         else:
             check_masks(y, "y")
             y = plain_labels(y)
+            if isinstance(y, np.ndarray) and y.ndim == 1:
+                check_labels(y)  # of which scikit-learn asks what pandas' NA has no answer to
         options: dict[str, Any] = dict(
             accept_sparse=accept_sparse, dtype=[np.float64, np.float32], order="C", reset=reset
         )

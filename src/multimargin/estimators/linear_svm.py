@@ -9,7 +9,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from multimargin.data.blocks import BlockStore
-from multimargin.data.labels import check_comparable, check_labels, encoded_by, plain_labels
+from multimargin.data.labels import check_comparable, check_labels, encoded_by, is_missing, plain_labels
 from multimargin.estimators.base import MarginClassifier
 from multimargin.estimators.identity import identity_of_stored
 from multimargin.estimators.linear_machine import LinearMachine
@@ -307,8 +307,8 @@ class LinearSVM(LinearMachine, MarginClassifier):
 
 def _announced(classes: Any) -> np.ndarray:
     """The classes of partial_fit, sorted."""
-    given = np.asarray(plain_labels(np.asarray(classes)))
-    if given.ndim != 1 or any(label is None or label != label for label in given.tolist()):
+    given = np.asarray(plain_labels(classes))
+    if given.ndim != 1 or not len(given) or any(map(is_missing, given.tolist())):
         raise ValueError(f"classes must be a list of labels, none of them None or NaN, got {classes!r}")
     check_labels(given, "classes")
     return np.unique(given)

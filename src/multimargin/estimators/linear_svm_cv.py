@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from inspect import signature
 from numbers import Integral
@@ -26,6 +26,7 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params
 
+from multimargin.data.rows import check_masks
 from multimargin.estimators.callbacks import check_callbacks, with_callbacks
 from multimargin.estimators.identity import identity_of_search
 from multimargin.estimators.kept_search import KeptSearch, Search, refit_file
@@ -33,7 +34,7 @@ from multimargin.estimators.linear_svm import LinearSVM
 from multimargin.estimators.names import knows_other_names
 from multimargin.estimators.parameters import SMALLEST_C, check_number, n_threads
 from multimargin.estimators.progress import SearchProgress
-from multimargin.estimators.splits import checked_folds, checked_score
+from multimargin.estimators.splits import checked_folds, checked_score, naming_fold, weights_of_part
 from multimargin.estimators.threads import in_threads
 from multimargin.linear.checkpoint import Checkpoint, StateFile
 
@@ -240,12 +241,16 @@ solver_options, checkpoint_every
         values = self._grid()
         check_callbacks(self.callbacks)
         of_fold = {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
-        LinearSVM(**of_fold)._check()
+        of_all = LinearSVM(**of_fold)
+        of_all._check()
         scorer = self._scorer()
         if getattr(scorer, "_response_method", None) == "predict_proba":
             raise ValueError(f"scoring={self.scoring!r} needs probabilities, which machines of folds do not have")
         rows, labels = self._validated(X, y, reset=True)
         check_classification_targets(labels)
+        if isinstance(self.class_weight, Mapping):  # a fold may lack classes, but what none has is a mistake
+            of_all.classes_ = np.unique(labels)
+            of_all._class_weights(np.ones(len(of_all.classes_)))
         weights = None if sample_weight is None else self._weights_of_rows(rows, sample_weight)
         of_splitter, of_scorer = self._handed_on(scorer, weights, groups, params)
         folds = list(check_cv(self.cv, labels, classifier=True).split(rows, labels, **of_splitter))
@@ -263,12 +268,16 @@ solver_options, checkpoint_every
         def path(fold: int) -> None:
             train, test = folds[fold]
             weight = None if weights is None else weights[train]
+            of_classes = weights_of_part(self.class_weight, labels[train])
             handed_on = _check_method_params(rows, of_scorer, indices=test)
             learnt, held_out = ((rows[part], labels[part]) for part in (train, test))
-            model = LinearSVM(**of_fold | {"warm_start": True, "callbacks": [unless_stopped]})
+            own = {"warm_start": True, "callbacks": [unless_stopped], "class_weight": of_classes}
+            model = LinearSVM(**of_fold | own)
             for number in range(search.begin(fold, model, values, *learnt, weight), len(values)):
-                model.set_params(C=values[number], checkpoint=search.fit_file(fold, number)).fit(*learnt, weight)
-                score = checked_score(scorer(model, *held_out, **handed_on), self.scoring, values[number], fold)
+                model.set_params(C=values[number], checkpoint=search.fit_file(fold, number))
+                with naming_fold(fold, values[number]):
+                    model.fit(*learnt, weight)
+                    score = checked_score(scorer(model, *held_out, **handed_on), self.scoring)
                 search.finish(fold, number, model, (score, model.worst_gap_, model.n_iter_))
                 progress.finished(fold, number)
 
@@ -339,6 +348,7 @@ solver_options, checkpoint_every
         if isinstance(self.Cs, Integral):
             check_number("Cs", self.Cs, at_least=1, integer=True)
             return np.geomspace(_FIRST_C, _LAST_C, int(self.Cs))
+        check_masks(self.Cs, "Cs")
         values = np.asarray(self.Cs, dtype=object).ravel()
         if not len(values):
             raise ValueError(f"Cs must be an integer or an array of numbers, got {self.Cs!r}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from numbers import Number
 from reprlib import repr as shortened
 from typing import Any
@@ -39,13 +40,32 @@ def _why_not_rows(rows: np.ndarray, n_rows: int) -> str:
     return f"must be {numbers}, got {outside[0]}" if len(outside) else ""
 
 
-def checked_score(score: Any, scoring: Any, C: float, fold: int) -> float:
+def weights_of_part(class_weight: Any, labels: np.ndarray) -> Any:
+    """Weights of classes for a machine of some of the rows: of the classes that those have."""
+    if not isinstance(class_weight, Mapping):
+        return class_weight
+    there = set(np.unique(labels).tolist())
+    return {label: factor for label, factor in class_weight.items() if label in there}
+
+
+@contextmanager
+def naming_fold(fold: int, C: float) -> Iterator[None]:
+    """Around what a fold trains and scores: what is refused there is nobody's whole data."""
+    try:
+        yield
+    except ValueError as error:
+        if type(error) is not ValueError:  # a checkpoint's, say, which has a name
+            raise
+        raise ValueError(f"fold {fold}, C={C:g}: {error}") from error
+
+
+def checked_score(score: Any, scoring: Any) -> float:
     """A number, finite or not, that a scorer gave."""
     with suppress(AttributeError, ValueError):  # as scikit-learn takes arrays of one number
         score = score.item()
     if not isinstance(score, Number) or isinstance(score, complex):
-        raise ValueError(
-            f"scoring={scoring!r} must give a number, got {shortened(score)}, of {type(score).__name__}, for "
-            f"C={C:g} in fold {fold}"
-        )
-    return float(score)  # type: ignore[arg-type]
+        raise ValueError(f"scoring={scoring!r} must give a number, got {shortened(score)}, of {type(score).__name__}")
+    try:
+        return float(score)  # type: ignore[arg-type]
+    except OverflowError:
+        raise ValueError(f"scoring={scoring!r} gave a number that float64 has no room for") from None

@@ -135,9 +135,10 @@ def read_liblinear(path: str | os.PathLike) -> LinearSVM:
     one_column = k == 2 and solver != "MCSVM_CS"
     W = _weights(text, n_features + (bias >= 0), 1 if one_column else k)
     order = np.argsort(labels)
-    # Of two classes positive for the larger label; the second column of MCSVM_CS is the first with the other sign.
-    sign, columns = 1 if order[0] == 1 else -1, 1 if one_column else 2
-    W = W[:, :1] * sign * columns if k == 2 else W[:, order]
+    if one_column and order[0] == 0:  # positive for the first label, and here for the larger one
+        W = -W
+    if not one_column:
+        W = W[:, order] if k > 2 else W[:, order[1:]] - W[:, order[:1]]
     model = LinearSVM(formulation, loss, fit_intercept=bias > 0, intercept_scaling=bias if bias > 0 else 1.0)
     state = {
         "classes_": np.array(labels, dtype=np.int64)[order],
