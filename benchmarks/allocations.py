@@ -5,7 +5,8 @@
 A library that is loaded before all others (failing_new.cpp, compiled by c++; Linux) lets the n-th request of C++ code
 for 256 bytes or more fail: of each operation all of them, or ``--most`` that lie evenly. (Smaller ones are mostly not
 the core's own.) After some of the faults the operation is done again, and must give the same bits. Everything but a
-MemoryError, or a result, is wrong; the command ends with code 1.
+MemoryError, or the same bits all the same, is wrong, and so is an operation without any request; the command ends with
+code 1.
 """
 
 from __future__ import annotations
@@ -117,8 +118,7 @@ def endings(run: Callable[[], np.ndarray], most: int) -> tuple[int, Counter[str]
         print(f"request {place}", file=sys.stderr, flush=True)  # the last one, if the program ends here
         library.fail_at(place, LEAST_BYTES)
         try:
-            run()
-            ending = "worked"
+            ending = "worked" if np.array_equal(run(), wanted) else "wrong: other bits"
         except MemoryError:
             ending = "MemoryError"
         except BaseException as error:
@@ -161,7 +161,7 @@ def main() -> int:
                 continue
             requests, failed, errors, wrong, *what = done.stdout.split(maxsplit=4)
             print(f"{name:30} {requests:>9} {failed:>7} {errors:>12} {wrong:>6} {' '.join(what).strip()}", flush=True)
-            total, bad = total + int(failed), bad + int(wrong)
+            total, bad = total + int(failed), bad + int(wrong) + (requests == "0")
     print(f"{total} failing requests, {bad} wrong")
     return 1 if bad else 0
 

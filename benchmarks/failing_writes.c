@@ -1,10 +1,11 @@
 // Lets the n-th write below a folder fail, in a program that was started with LD_PRELOAD.
 //
-//   fail_at(folder, n, error, always)   the n-th call from now on fails with errno `error`; those after it too, if `always`
-//                                       (a full disk stays full, a bad sector is met once)
-//   failed()                            how many calls have failed since
+//   fail_at(folder, n, error, always, removals)   the n-th call from now on fails with errno `error`; those after it too,
+//                                                 if `always` (a full disk stays full, a bad sector is met once)
+//   failed()                                      how many calls have failed since
 //
-// Calls that count: those that make, extend, fill, sync or rename a file or a folder.
+// Calls that count: those that make, extend, fill, sync or rename a file or a folder; or, with `removals`, those that
+// remove one.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,19 +23,20 @@
 
 static char folder[PATH_MAX];
 static size_t length;
-static int countdown, error_number, stays, count;
+static int countdown, error_number, stays, of_removals, count;
 
-void fail_at(const char *where, int n, int error, int always) {
+void fail_at(const char *where, int n, int error, int always, int removals) {
   length = 0;
   if (where == NULL || realpath(where, folder) == NULL) return;
-  countdown = n, error_number = error, stays = always;
+  countdown = n, error_number = error, stays = always, of_removals = removals;
   __atomic_store_n(&count, 0, __ATOMIC_SEQ_CST);
   length = strlen(folder);
 }
 
 int failed(void) { return __atomic_load_n(&count, __ATOMIC_SEQ_CST); }
 
-static int fails(void) {
+static int fails(int removal) {
+  if (removal != of_removals) return 0;
   const int left = __atomic_sub_fetch(&countdown, 1, __ATOMIC_SEQ_CST);
   if (left > 0 || (left < 0 && !stays)) return 0;
   __atomic_add_fetch(&count, 1, __ATOMIC_SEQ_CST);
@@ -44,7 +46,8 @@ static int fails(void) {
 
 static int below(const char *path) { return strncmp(path, folder, length) == 0 && path[length] == '/'; }
 
-static int open_fails(int descriptor) {
+// What is done to a file or a folder that is open.
+static int call_fails(int descriptor, int removal) {
   char link[64], path[PATH_MAX];
   const int before = errno;
   if (length == 0) return 0;
@@ -53,11 +56,13 @@ static int open_fails(int descriptor) {
   errno = before;
   if (n <= 0) return 0;
   path[n] = 0;
-  return (below(path) || strcmp(path, folder) == 0) && fails();
+  return (below(path) || strcmp(path, folder) == 0) && fails(removal);
 }
 
-// The folder of a new name, as the name itself may not be there yet.
-static int path_fails(const char *path) {
+static int open_fails(int descriptor) { return call_fails(descriptor, 0); }
+
+// The folder of a name, as the name itself may not be there yet.
+static int name_fails(const char *path, int removal) {
   char copy[PATH_MAX], real[PATH_MAX];
   const int before = errno;
   if (length == 0 || path == NULL || strlen(path) >= sizeof copy) return 0;
@@ -66,8 +71,10 @@ static int path_fails(const char *path) {
   if (slash != NULL) *(slash == copy ? slash + 1 : slash) = 0;
   const char *const found = realpath(slash == NULL ? "." : copy, real);
   errno = before;
-  return found != NULL && (below(real) || strcmp(real, folder) == 0) && fails();
+  return found != NULL && (below(real) || strcmp(real, folder) == 0) && fails(removal);
 }
+
+static int path_fails(const char *path) { return name_fails(path, 0); }
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
@@ -88,6 +95,12 @@ int renameat(int d, const char *from, int e, const char *to) {
   return path_fails(to) ? -1 : REAL(renameat)(d, from, e, to);
 }
 int mkdir(const char *path, mode_t mode) { return path_fails(path) ? -1 : REAL(mkdir)(path, mode); }
+int unlink(const char *path) { return name_fails(path, 1) ? -1 : REAL(unlink)(path); }
+int rmdir(const char *path) { return name_fails(path, 1) ? -1 : REAL(rmdir)(path); }
+int unlinkat(int d, const char *path, int flags) {
+  const int relative = d != AT_FDCWD && path != NULL && path[0] != '/';
+  return (relative ? call_fails(d, 1) : name_fails(path, 1)) ? -1 : REAL(unlinkat)(d, path, flags);
+}
 
 static int shared_and_written(int protection, int flags, int d) {
   return d >= 0 && (protection & PROT_WRITE) && (flags & MAP_SHARED);

@@ -2,8 +2,10 @@
 
 A library that is loaded before all others (failing_writes.c, compiled by cc) lets the n-th write, sync, rename, new
 file or new folder fail, n = 1, 2, 3, ... until the work is done without having met it; once with a disk that is full
-from there on, once with a single I/O error. After each: what was there before is there with the same bytes, the error
-names the file and says what to do (a command: in one line), nothing else is left behind; and what claims to be done is.
+from there on, once with a single I/O error; and the n-th removal of a file or folder, and all after it, as on a disk
+that has become read-only when the work is done. After each: what was there before is there with the same bytes, the
+error names the file and says what to do (a command: in one line), nothing else is left behind; and what claims to be
+done is. That a file stays is no error.
 With ``--disk`` the same is done on a file system that is really full (root only).
 """
 
@@ -30,7 +32,8 @@ from typing import Any
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
-ERRORS = {"full disk": (errno.ENOSPC, True), "I/O error": (errno.EIO, False)}
+STAYS = "read-only"  # of removals: what stays is left behind, but the work is done
+ERRORS = {"full disk": (errno.ENOSPC, True), "I/O error": (errno.EIO, False), STAYS: (errno.EROFS, True)}
 ROWS, FEATURES, CLASSES = 60, 6, 3
 FAILED = 1  # exit code
 ADVICE = ("make room", "write elsewhere", "go on")
@@ -219,8 +222,9 @@ def prepare(folder: Path) -> None:
     write_blocks(folder / "rows.blocks", [(X[:30], y[:30]), (X[30:], y[30:])], block_mb=0.002)
     multimargin.save(multimargin.LinearSVM("one_vs_rest").fit(X, y), folder / "old.model")
     shutil.copy(folder / "old.model", folder / "model")
-    for name in ("out.svm", "out.html", "labels", "plot.svg"):
+    for name in ("out.svm", "labels", "plot.svg"):
         (folder / name).write_text("what was there before\n")
+    (folder / "out.html").write_text('<meta name="generator" content="multimargin">\n')  # no other page is replaced
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -306,17 +310,21 @@ def check(operation: Operation, template: Path, parent: Path, kind: str, step: i
     for n in count(1, step):
         with fresh(template, operation, parent) as folder:
             before = files_of(folder)
-            shim.fail_at(os.fsencode(folder), n, number, int(always))
+            shim.fail_at(os.fsencode(folder), n, number, int(always), int(kind == STAYS))
             error = attempt(operation, folder)
             met = shim.failed()
-            shim.fail_at(None, 0, 0, 0)
+            shim.fail_at(None, 0, 0, 0, 0)
             if not met:
                 if error is not None:
                     wrong.append(f"fails without a fault: {error!r}")
                 break
             faults += 1
             errors += error is not None
-            wrong += [f"{kind} at write {n}: {what}" for what in wrongs(operation, folder, before, error)]
+            found = wrongs(operation, folder, before, error)
+            if kind == STAYS:
+                found = [what for what in found if not what.startswith("left behind")]
+                found += [f"an error because of what stays: {error!r}"] * (error is not None)
+            wrong += [f"{kind} at call {n}: {what}" for what in found]
     return faults, errors, wrong
 
 

@@ -72,7 +72,8 @@ def train(kind: str, path: Path, answer: Connection) -> None:
     answer.send("ready")
     model.fit(*((open_blocks(path.parent / STORE),) if stored else (X, y)))
     told = [model.history_[name] for name in model.history_.dtype.names or () if name != "seconds"]
-    told.append(model.intercept_)
+    coef = model.coef_ if "coef_" in vars(model) else np.zeros(0)  # kernel machines have their duals
+    told += [model.intercept_, coef.toarray() if hasattr(coef, "toarray") else coef]
     if hasattr(model, "dual_coef_"):
         told += [model.dual_coef_.data, model.dual_coef_.indices, model.dual_coef_.indptr]
     if hasattr(model, "scores_"):

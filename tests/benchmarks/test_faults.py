@@ -29,18 +29,28 @@ def run(script, *words):
 )
 def test_writes_that_fail(step, operations):
     lines = run("faults.py", "--step", step, "--only", *operations).splitlines()
-    faults, errors, wrong = map(int, lines[1 + 2 * len(operations)].split()[1:])
+    faults, errors, wrong = map(int, lines[1 + 3 * len(operations)].split()[1:])
     assert faults >= errors > 0 and wrong == 0
+
+
+@linux
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_every_operation_meets_a_fault():
+    lines = run("faults.py", "--step", 1000).splitlines()[1:]
+    met = {line[:22].strip(): int(line.split()[-3]) for line in lines if "full disk" in line}
+    assert len(met) == 19 and all(met.values())
 
 
 @linux
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 def test_a_full_disk_keeps_the_last_certified_model():
     """Of a training from blocks: before there is one it is an error, later a model with its gap."""
-    _, full, error, *_ = run("faults.py", "--step", 15, "--only", "fit from blocks").splitlines()
+    _, full, error, stays, *_ = run("faults.py", "--step", 15, "--only", "fit from blocks").splitlines()
     for line in (full, error):
         faults, errors, wrong = map(int, line.split()[-3:])
         assert faults > errors > 0 and wrong == 0
+    faults, errors, wrong = map(int, stays.split()[-3:])
+    assert faults > 0 and errors == wrong == 0
 
 
 @linux

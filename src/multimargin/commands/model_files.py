@@ -83,7 +83,8 @@ def _rescued(save: Callable[[str], None], path: str, error: OSError) -> Exceptio
         save(elsewhere)
     except BaseException as again:
         if elsewhere:
-            os.unlink(elsewhere)
+            with contextlib.suppress(OSError):
+                os.unlink(elsewhere)
         if not isinstance(again, OSError):
             raise
         return error

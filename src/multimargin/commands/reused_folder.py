@@ -33,7 +33,8 @@ def reused_folder(
     with contextlib.ExitStack() as held:
         folder = _locked_among(parent, name, held)
         if folder is None:
-            yield Path(held.enter_context(tempfile.TemporaryDirectory(prefix=".multimargin-", dir=parent)))
+            scratch = tempfile.TemporaryDirectory(prefix=".multimargin-", dir=parent, ignore_cleanup_errors=True)
+            yield Path(held.enter_context(scratch))
             return
         for other in parent.glob(f"{name}-*"):
             with contextlib.suppress(OSError):  # in use, or just removed

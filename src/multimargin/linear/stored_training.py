@@ -110,7 +110,7 @@ def _files_of_duals(store: BlockStore, checkpoint: Checkpoint | None) -> Iterato
     if checkpoint is None:
         beside = _folder_beside(store)
         with naming(Path(beside or tempfile.gettempdir()) / _DUALS):
-            temporary = tempfile.TemporaryDirectory(prefix=_DUALS, dir=beside)
+            temporary = tempfile.TemporaryDirectory(prefix=_DUALS, dir=beside, ignore_cleanup_errors=True)
         with temporary as scratch:
             yield DualFiles(Path(scratch), len(store))
         return
