@@ -16,6 +16,9 @@ from multimargin import _core
 from multimargin.problems.formulations import Formulation
 
 _UNIT = float(np.finfo(np.float64).eps) / 2
+_ROUNDINGS_OF_ROW = (
+    100  # of the duals of a row, whose sum is not quite zero: steps take 1 - 1e-14 of a cap for all of it
+)
 _ROWS = 4096  # of a sum, at least
 _ROWS_PER_WEIGHT = 32  # times the weights, in rows: so that adding sums to V costs little beside the rows
 _MOST_WEIGHTS = 1 << 24  # with more, V is one sum: there would be two of them in memory
@@ -35,7 +38,7 @@ class Sums(NamedTuple):
         if not one_sum and weights <= _MOST_WEIGHTS:
             most = max(_ROWS, sqrt(n), _ROWS_PER_WEIGHT * weights * n / max(cost_of_pass, 1.0))
         longest = min(most, float(n))
-        return cls(most, 4 + longest + n / max(longest, 1.0) + n_slices, 4 + n_weights + lanes)
+        return cls(most, _ROUNDINGS_OF_ROW + longest + n / max(longest, 1.0) + n_slices, 4 + n_weights + lanes)
 
     def rounded_up(self, primal: np.ndarray) -> np.ndarray:
         """The primal by part, all of whose terms are positive, as it may be at most."""
