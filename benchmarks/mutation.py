@@ -182,7 +182,7 @@ def python(args: argparse.Namespace) -> None:
     copy = make_copy(args.work, "python-copy")
     package = copy / "multimargin"
     covering = Covering(args.work / "lines")
-    mutants = all_python_mutants(package, args.layers)
+    mutants = [m for m in all_python_mutants(package, args.layers) if not args.files or m.path in args.files]
     results = Results(args.work / "python.jsonl")
     skipped = equivalents()
     killed_before = {r["name"]: r["killed"] for r in results.found if r["seed"] == args.seed}  # the last word
@@ -281,6 +281,9 @@ def main() -> None:
     )
     parser.add_argument("--all-tests", action="store_true", help="python: from the start those of all files, as again")
     parser.add_argument("--layers", nargs="+", choices=LAYERS, default=LAYERS)
+    parser.add_argument(
+        "--files", nargs="+", metavar="PATH", help="python: mutants of these alone, such as data/npz.py"
+    )
     parser.add_argument(
         "--more",
         type=float,

@@ -9,8 +9,9 @@ import sys
 import numpy as np
 import pytest
 
-from multimargin import LinearSVM
+from multimargin import LinearSVM, read_svmlight, write_svmlight
 from multimargin.data.atomic import checked_target, naming, remove_leftovers, sync_folder, write_atomically
+from multimargin.data.blocks import open_blocks, write_blocks
 from multimargin.linear.checkpoint import StateFile
 from multimargin.models import load, save
 from tests.models.examples import X, Y
@@ -60,7 +61,7 @@ def test_a_full_disk_leaves_the_old_file(old):
     program = """
 import resource, signal, sys
 import numpy as np
-from multimargin import LinearSVM
+from multimargin import LinearSVM, read_svmlight, write_svmlight
 from multimargin.models import save
 rng = np.random.default_rng(0)
 model = LinearSVM(max_iter=10**6, tol=0.5).fit(rng.random((20, 5000)), np.arange(20) % 4)
@@ -259,3 +260,13 @@ def test_a_checkpoint_begins_without_leftovers(tmp_path):
     part.write_bytes(b"half")
     StateFile(tmp_path / "state", 0.0, {})
     assert not part.exists()
+
+
+def test_names_may_be_bytes(tmp_path):
+    model = LinearSVM().fit(X, Y)
+    save(model, os.fsencode(tmp_path / "m"))
+    write_svmlight(os.fsencode(tmp_path / "t.svm"), X, np.arange(len(X)) % 2)
+    write_blocks(os.fsencode(tmp_path / "b"), [(X, np.arange(len(X)) % 2)])
+    assert (load(os.fsencode(tmp_path / "m")).coef_ == model.coef_).all()
+    assert read_svmlight(tmp_path / "t.svm")[0].shape[0] == len(X)
+    assert len(open_blocks(os.fsencode(tmp_path / "b"))) == 1

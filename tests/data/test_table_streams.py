@@ -153,7 +153,12 @@ def test_a_line_that_has_too_little_is_an_error(tmp_path, suffix):
     write(whole)
     _, labels, _ = read_training_table(path, "y", Wanted())
     assert labels.tolist() == ["p", "q", "r\n" + separator]
-    for cut, line, there in ((whole[:-2], 7, 2), (whole.replace("p,1,", "p,1"), 3, 2), (whole + "\nx", 8, 1)):
+    for cut, line, there in (
+        (whole[:-2], 6, 2),
+        (whole.replace("p,1,", "p,1"), 3, 2),
+        (whole + "\nx", 8, 1),
+        (whole.replace('",4,5', '",4'), 6, 2),
+    ):
         write(cut)
         said = rf"t\.{suffix}: line {line} has {there} of the header's 3 columns: was the file cut short"
         for read in (lambda: read_training_table(path, "y", Wanted()), lambda: list(stream_table(path, "y", 9))):

@@ -41,16 +41,15 @@ def _of_list(y: Any) -> Any:
     types = {type(label) for label in y}
     if any(hasattr(each, "__len__") and not issubclass(each, str) for each in types):
         return y  # of more than one dimension
-    numbers = all(issubclass(each, (*_BOOLEANS, *_INTEGERS, *_FLOATS)) for each in types)
-    if numbers and all(-_EXACT <= label <= _EXACT for label in y if isinstance(label, _INTEGERS)):
-        return y
+    if all(issubclass(each, (*_BOOLEANS, *_INTEGERS, *_FLOATS)) for each in types):
+        integers = y if types == {int} else [label for label in y if isinstance(label, _INTEGERS)]
+        if not integers or (min(integers) >= -_EXACT and max(integers) <= _EXACT):
+            return y
+    if all(issubclass(each, str) for each in types) and "\0" not in "".join(y):  # which NumPy drops at an end
+        return np.asarray(y if types == {str} else [str.__str__(label) for label in y])
     objects = np.empty(len(y), dtype=object)
     objects[:] = y
-    labels = _of_objects(objects)
-    ends_in_nul = lambda label: label[-1:] == "\0"  # which NumPy's strings drop  # noqa: E731
-    if labels.dtype.kind == "O" and all(type(label) is str and not ends_in_nul(label) for label in labels):
-        return labels.astype(str)
-    return labels
+    return _of_objects(objects)
 
 
 def _of_pandas(y: Any, dtype: Any) -> Any:

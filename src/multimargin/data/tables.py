@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import itertools
 import lzma
 import os
 import shlex
@@ -272,20 +273,22 @@ def check_lines(path, source: Any, kind: str) -> None:
     """Refuse text whose lines have fewer columns than the header, as the last one of a file that was cut short: pandas
     would take the others for empty. ``source`` is a path, or a file in memory."""
     packed = opened_bytes(source) if isinstance(source, str | os.PathLike) else contextlib.nullcontext(source)
+    separator, columns = "\t" if kind == "tsv" else ",", 0
     with packed as file, _long_fields():
-        lines = csv.reader(
-            io.TextIOWrapper(io.BufferedReader(file), "utf-8-sig", errors="replace", newline=""),
-            delimiter="\t" if kind == "tsv" else ",",
-        )
-        columns = 0
-        for cells in lines:
-            if len(cells) < 2 and not "".join(cells).strip():  # pandas leaves empty lines out, too
+        text = io.TextIOWrapper(io.BufferedReader(file), "utf-8-sig", errors="replace", newline="")
+        lines = enumerate(text, 1)
+        for number, line in lines:
+            cells = line.count(separator) + 1
+            if '"' in line:  # which may hold separators, and go on in the next lines
+                rest = (following for _, following in lines)
+                cells = len(next(csv.reader(itertools.chain((line,), rest), delimiter=separator)))
+            elif cells == 1 and not line.strip():  # pandas leaves empty lines out, too
                 continue
-            columns = columns or len(cells)
-            if len(cells) < columns:
+            columns = columns or cells
+            if cells < columns:
                 raise TableError(
-                    f"{path}: line {lines.line_num} has {len(cells)} of the header's {columns} columns: was the file "
-                    "cut short? Cells may be empty, but must be there"
+                    f"{path}: line {number} has {cells} of the header's {columns} columns: was the file cut short? "
+                    "Cells may be empty, but must be there"
                 )
 
 
