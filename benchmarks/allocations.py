@@ -66,11 +66,6 @@ def svmlight(n_jobs: int) -> Callable[[], np.ndarray]:
     return there_and_back
 
 
-def predictions(model: Any, on: Any) -> Callable[[], np.ndarray]:
-    """Scores of a model that is trained before."""
-    return lambda: model.decision_function(on)
-
-
 def operations() -> dict[str, Callable[[], np.ndarray]]:
     """By name."""
     squared = ("one_vs_rest", "squared_hinge")
@@ -88,7 +83,6 @@ def operations() -> dict[str, Callable[[], np.ndarray]]:
         "exponentiated_gradient": linear(solver="exponentiated_gradient", max_iter=20),
         "cutting_plane": linear(solver="cutting_plane", max_iter=20),
         "partial_fit": lambda: LinearSVM(random_state=0).partial_fit(X, Y, classes=np.arange(6)).coef_,
-        "predictions": predictions(LinearSVM().fit(X, Y), S),
         "kernel": kernel(),
         "kernel sparse": kernel("weston_watkins", "poly", on=S),
         "kernel one_vs_rest": kernel("one_vs_rest"),
@@ -97,7 +91,6 @@ def operations() -> dict[str, Callable[[], np.ndarray]]:
         "kernel callable": kernel(kernel=lambda a, b: a @ b.T),
         "decomposition": kernel(solver="decomposition"),
         "decomposition, box": kernel("weston_watkins", solver="decomposition"),
-        "kernel predictions": predictions(KernelSVM().fit(X, Y), X),
         "svmlight": svmlight(1),
         "svmlight, 2 threads": svmlight(2),
     }
