@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from multimargin import write_svmlight
+from multimargin import load, write_svmlight
 
 TRAIN = ("train", "@digits", "m", "--solver", "sdm", "--checkpoint", "state")
 
@@ -100,6 +100,20 @@ def test_a_checkpoint_stays_until_the_model_is_written(run, tmp_path, monkeypatc
     again = run(*words, "--json")
     assert again.code == 0 and "going on from this checkpoint" in again.err and again.json["converged"]
     assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no signals there")
+@pytest.mark.parametrize("when", ["written", "judged"])
+def test_sigterm_when_the_model_is_written(run, tmp_path, monkeypatch, when):
+    """At the end of the writing, for which it waits, or later: nothing is to be done again."""
+    from multimargin.commands import fitting, train
+
+    module, name = {"written": (train, "_save"), "judged": (fitting, "accuracy")}[when]
+    does = getattr(module, name)
+    monkeypatch.setattr(module, name, lambda *of: (does(*of), signal.raise_signal(signal.SIGTERM))[0])
+    done = run(*TRAIN, "--checkpoint-every", "0")
+    assert done.code == 143 and done.err.endswith("multimargin: warning: terminated: m is written\n")
+    assert load(tmp_path / "m").converged_
 
 
 def test_a_checkpoint_that_cannot_be_removed_is_told(run, tmp_path, monkeypatch):

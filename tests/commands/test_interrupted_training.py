@@ -133,13 +133,6 @@ def test_sigterm_with_a_checkpoint(tmp_path, monkeypatch, capsys, there, words):
         checkpoints.terminable_work(args, Terminal(), by_hand)
     assert checkpoints.terminable_work(args, Terminal(), lambda ending: 7) == 7
 
-    def judging(ending):
-        ending.written = "m"
-        signal.raise_signal(signal.SIGTERM)
-
-    capsys.readouterr()
-    assert checkpoints.terminable_work(args, Terminal(), judging) == 143
-    assert capsys.readouterr().err == "multimargin: warning: terminated: m is written\n"
     args.checkpoint = None
     assert checkpoints.terminable_work(args, Terminal(), lambda ending: len(ending.came)) == 0
 

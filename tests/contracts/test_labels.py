@@ -56,6 +56,7 @@ def odd(request):
 LISTS = {
     "strings": (list(WORDS), WORDS),
     "integers and floats": ([0, 1.0, 2], np.arange(3.0)),
+    "long doubles": ([np.longdouble(k) for k in range(3)], np.arange(3.0)),
     "integers and truth values": ([False, 1, 2], np.arange(3)),
     "integers of 64 bits": ([2**63, 2**63 + 1, 2**63 + 2], np.arange(3, dtype=np.uint64) + 2**63),
     "strings that end in NUL": (["a", "a\0", "b"], np.array(["a", "a\0", "b"], dtype=object)),

@@ -1,6 +1,5 @@
 """Tables piece by piece, tables that nothing can be learnt from, and which columns a model asks of a table."""
 
-import csv
 import warnings
 from decimal import Decimal
 
@@ -18,6 +17,7 @@ from multimargin.data.table_features import columns_of, n_features_of, transform
 from multimargin.data.table_stream import Features, features_of, stream_table
 from multimargin.data.tables import (
     Columns,
+    CutShort,
     TableError,
     Wanted,
     labels_as,
@@ -141,39 +141,66 @@ def test_a_line_that_has_too_much_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "csv.bz2", "csv.xz"])
-def test_a_line_that_has_too_little_is_an_error(tmp_path, suffix):
-    """As the last one of a file that was cut short: pandas would take what is missing for empty cells."""
+def test_lines_that_have_too_little_are_told(tmp_path, suffix):
+    """pandas takes what they lack for empty cells, as it is in files of spreadsheets; not in one that was cut short."""
     path = tmp_path / f"t.{suffix}"
     separator = "\t" if suffix == "tsv" else ","
 
     def write(text):
         path.write_bytes(b"".join(compressed([text.replace(",", separator).encode()], path)))
 
-    whole = '\ufeffy,a,b\r\n\r\np,1,\r\nq,"2",3\r\n  \r\n"r\n,",4,5'  # quotes, empty lines and cells
-    write(whole)
-    _, labels, _ = read_training_table(path, "y", Wanted())
-    assert labels.tolist() == ["p", "q", "r\n" + separator]
-    for cut, line, there in (
-        (whole[:-2], 6, 2),
-        (whole.replace("p,1,", "p,1"), 3, 2),
-        (whole + "\nx", 8, 1),
-        (whole.replace('",4,5', '",4'), 6, 2),
-    ):
-        write(cut)
-        said = rf"t\.{suffix}: line {line} has {there} of the header's 3 columns: was the file cut short"
-        for read in (lambda: read_training_table(path, "y", Wanted()), lambda: list(stream_table(path, "y", 9))):
-            with pytest.raises(TableError, match=said):
+    plain = "\ufeffy,a,b\r\n\r\np,1,\r\nq,2,3\r\n  \r\nr,4,5"
+    quoted = plain.replace("q,2", 'q,"2"').replace("r,4", '"r\r\n,",4')
+    for whole, last in ((plain, "r"), (quoted, "r\r\n" + separator)):
+        write(whole)
+        assert read_training_table(path, "y", Wanted())[1].tolist() == ["p", "q", last]
+        for short, told in (
+            (whole.replace("p,1,", "p,1"), "a line has fewer cells than the header, first line 3"),
+            (whole.replace("p,1,", "p,1") + "\ns\n", "2 lines have fewer cells than the header, first line 3"),
+            (whole[:-2] + "\r\n", "a line has fewer cells than the header, first line 6"),
+        ):
+            write(short)
+            for read in (lambda: read_training_table(path, "y", Wanted()), lambda: read_table(path, COLUMNS, "y")):
+                with pytest.warns(UserWarning, match=rf"t\.{suffix}: {told}"):
+                    frame, *_ = read()
+                assert np.isnan(frame["b"].iloc[0])
+        write(whole[:-2])
+        for read in (
+            lambda: read_training_table(path, "y", Wanted()),
+            lambda: read_table(path, COLUMNS),
+            lambda: list(stream_table(path, "y", 9)),
+        ):
+            with pytest.raises(CutShort, match=rf"t\.{suffix}: ends in line 6, with 2 of the header's 3 columns"):
                 read()
-        with pytest.raises(TableError, match=said):
-            read_table(path, Columns(numeric=("a", "b")))
+
+
+COLUMNS = Columns(numeric=("a", "b"))
+
+
+def test_lines_that_are_not_empty_are_rows(tmp_path):
+    """Other blanks than those of ASCII are something to pandas."""
+    (tmp_path / "t.csv").write_text("y,a\n0,1\n\u00a0\n1,2\n")
+    with pytest.warns(UserWarning, match="a line has fewer cells than the header, first line 3"):
+        assert len(read_training_table(tmp_path / "t.csv", "y", Wanted())[1]) == 3
+    (tmp_path / "t.csv").write_bytes("y,a\n0,1\n1,2\n".encode("utf-16"))
+    with pytest.raises(TableError, match="is not UTF-8 text: byte 0xff"):
+        read_training_table(tmp_path / "t.csv", "y", Wanted())
 
 
 def test_a_text_may_be_long(tmp_path):
-    before = csv.field_size_limit()
-    (tmp_path / "t.csv").write_text(f"a,y\n{'word ' * 50_000},p\nb,q\n")
+    (tmp_path / "t.csv").write_text(f'a,y\n"{"word " * 50_000}",p\nb,q\n')
     frame, labels, _ = read_training_table(tmp_path / "t.csv", "y", Wanted(text=("a",)))
     assert len(frame["a"][0]) == 250_000 and labels.tolist() == ["p", "q"]
-    assert csv.field_size_limit() == before
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
+def test_packed_tables_of_several_streams(tmp_path, suffix):
+    """Zeros between them are no end."""
+    path = tmp_path / f"t.csv{suffix}"
+    parts = [b"".join(compressed([text], path)) for text in (b"y,a\n" + b"0,1\n1,2\n" * 50, b"2,1\n" * 10)]
+    path.write_bytes(bytes(8 * (suffix != ".gz")).join(parts))
+    assert len(read_training_table(path, "y", Wanted())[1]) == 110
+    assert sum(len(piece.y) for piece in stream_table(path, "y", 9)) == 110
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])

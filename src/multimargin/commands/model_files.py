@@ -67,12 +67,12 @@ def save_or_rescue(save: Callable[[str], None], path: str) -> None:
     """Write a model. If that fails, after a training of hours perhaps, it goes to the folder for temporary files."""
     # A pipe takes no moment to write: nobody may ever read it, and then a signal is the only way out.
     waits = not os.path.exists(path) or os.path.isfile(path)
-    try:
-        with unhurried() if waits else contextlib.nullcontext():
+    with unhurried() if waits else contextlib.nullcontext():
+        try:
             save(path)
-    except OSError as error:
-        with unhurried():  # up to the words of where it is, which end the command, too
-            raise _rescued(save, path, error) from None
+        except OSError as error:
+            with unhurried():  # up to the words of where it is, which end the command, too
+                raise _rescued(save, path, error) from None
 
 
 def _rescued(save: Callable[[str], None], path: str, error: OSError) -> Exception:

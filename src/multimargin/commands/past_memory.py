@@ -56,7 +56,7 @@ def table_past_memory(args: argparse.Namespace, model: Any, terminal: Terminal) 
     """A table that is to be trained from blocks, as it may exceed the memory: it is read once here. Else None and, of
     one that may, why it is trained in memory."""
     from multimargin.commands.datasets import format_of, note_fractions, wanted_of
-    from multimargin.data.tables import TableError, suffix_of
+    from multimargin.data.tables import CutShort, TableError, suffix_of
     from multimargin.linear.solvers import STREAMING
     from multimargin.problems.formulations import PAIRWISE
 
@@ -78,6 +78,8 @@ def table_past_memory(args: argparse.Namespace, model: Any, terminal: Terminal) 
     terminal.status(f"reading {args.data}", now=True)
     try:
         table = learn_table(args.data, args.label, wanted_of(args), memory_mb(args))
+    except CutShort:
+        raise
     except TableError as error:
         return None, str(error).removeprefix(f"{args.data}: ")
     note_fractions(table.labels, args.label, args.data, terminal)

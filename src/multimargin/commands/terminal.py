@@ -54,7 +54,7 @@ class Terminal:
         if self.as_json:
             self.clear()
             text = json.dumps(_plain(result), ensure_ascii=False)
-            if text != _encodable(text) or any("\ud800" <= letter <= "\udfff" for letter in text):  # bytes of names
+            if text != _encodable(text) or not _is_text(text):
                 text = json.dumps(_plain(result))  # JSON's own escapes: nothing is lost
             self.write([text, "\n"])
 
@@ -110,6 +110,15 @@ def written(text: str, *, flush: bool) -> None:
     except OSError as error:
         send_nowhere(sys.stdout)
         raise OSError(error.errno, f"{error.strerror}; write elsewhere", "standard output") from None
+
+
+def _is_text(text: str) -> bool:
+    """Whether it is without what Python makes of bytes that are no letters, in names of files."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _encodable(text: str) -> str:

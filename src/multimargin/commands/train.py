@@ -244,8 +244,12 @@ def fit_and_write(
         if first_index is not None:
             model.first_index_ = first_index
         terminal.status(f"writing {args.model}", now=True)
-        save_or_rescue(lambda path: _save(features, model, path), args.model)
-        ending.written = args.model
+
+        def write(path: str) -> None:
+            _save(features, model, path)
+            ending.written = path if path == args.model else ""  # a signal that waited comes now
+
+        save_or_rescue(write, args.model)
     return trained
 
 

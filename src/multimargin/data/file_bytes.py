@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 _CHUNK = 1 << 22  # Ctrl-C is seen between two of them
+_PACKED = 1 << 16  # what is left of it is copied for every stream that ends in it
 
 
 class _Compression(NamedTuple):
@@ -31,33 +32,37 @@ def _open_gzip(packed: Any) -> gzip.GzipFile:
     return gzip.GzipFile(fileobj=packed, mode="rb")
 
 
-class _Streams(io.RawIOBase):
-    """Streams of bzip2 or xz, one after the other. What follows them and is none is refused; Python's own files would
-    leave it out, and with it the rest of a file that is damaged there."""
+_PADDING = b"\0"  # as xz's tools and tapes have it
 
-    def __init__(self, packed: Any, decompressor: Any, padding: bytes = b""):
-        self._packed, self._new, self._padding = packed, decompressor, padding
+
+class _Streams(io.RawIOBase):
+    """Streams of bzip2 or xz, one after the other, zeros between them. What follows them and is none is refused;
+    Python's own files would leave it out, and with it the rest of a file that is damaged there."""
+
+    def __init__(self, packed: Any, decompressor: Any):
+        self._packed, self._new = packed, decompressor
         self._stream = decompressor()
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while True:
+        while len(buffer):
             given = b""
             if self._stream.eof:
-                given = self._stream.unused_data.lstrip(self._padding)
-                while not given and (more := self._packed.read(_CHUNK)):
-                    given = more.lstrip(self._padding)
+                given = self._stream.unused_data.lstrip(_PADDING)
+                while not given and (more := self._packed.read(_PACKED)):
+                    given = more.lstrip(_PADDING)
                 if not given:
                     return 0
                 self._stream = self._new()
-            elif self._stream.needs_input and not (given := self._packed.read(_CHUNK)):
+            elif self._stream.needs_input and not (given := self._packed.read(_PACKED)):
                 raise EOFError("it ends in the middle of a stream")
             piece = self._stream.decompress(given, len(buffer))
             if piece:
                 buffer[: len(piece)] = piece
                 return len(piece)
+        return 0
 
     def seek(self, offset: int, whence: int = 0) -> int:
         """Forward, from the beginning."""
@@ -71,11 +76,7 @@ _COMPRESSIONS = (
     _Compression("gzip", ".gz", b"\x1f\x8b", _open_gzip, partial(zlib.compressobj, wbits=31)),
     _Compression("bzip2", ".bz2", b"BZh", partial(_Streams, decompressor=bz2.BZ2Decompressor), bz2.BZ2Compressor),
     _Compression(
-        "xz",
-        ".xz",
-        b"\xfd7zXZ\x00",
-        partial(_Streams, decompressor=lzma.LZMADecompressor, padding=b"\0"),
-        lzma.LZMACompressor,
+        "xz", ".xz", b"\xfd7zXZ\x00", partial(_Streams, decompressor=lzma.LZMADecompressor), lzma.LZMACompressor
     ),
 )
 
@@ -180,6 +181,11 @@ def opened_bytes(path: str | os.PathLike) -> Iterator[Any]:
             if kind is None or getattr(error, "errno", None) is not None:  # the disk's, not the data's
                 raise
             raise CompressionError(f"{name}: broken {kind.name} data: {error}") from error
+
+
+def buffered(stream: Any) -> Any:
+    """What can be read in pieces of any size."""
+    return io.BufferedReader(stream) if isinstance(stream, io.RawIOBase) else stream
 
 
 def compressed(parts: Iterable[bytes], path: str | os.PathLike) -> Iterator[bytes]:

@@ -41,10 +41,10 @@ def _of_list(y: Any) -> Any:
     types = {type(label) for label in y}
     if any(hasattr(each, "__len__") and not issubclass(each, str) for each in types):
         return y  # of more than one dimension
-    if all(issubclass(each, (*_BOOLEANS, *_INTEGERS, *_FLOATS)) for each in types):
+    if all(issubclass(each, (*_BOOLEANS, *_INTEGERS, float, np.floating)) for each in types):
         integers = y if types == {int} else [label for label in y if isinstance(label, _INTEGERS)]
         if not integers or (min(integers) >= -_EXACT and max(integers) <= _EXACT):
-            return y
+            return plain_labels(np.asarray(y)) if np.longdouble in types else y
     if all(issubclass(each, str) for each in types) and "\0" not in "".join(y):  # which NumPy drops at an end
         return np.asarray(y if types == {str} else [str.__str__(label) for label in y])
     objects = np.empty(len(y), dtype=object)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from multimargin.data.file_bytes import buffered, opened_bytes
 from multimargin.data.tables import (
     TableError,
     Wanted,
@@ -72,7 +74,6 @@ def features_of(path, label: str) -> Features:
     """The features of a table, from its header."""
     pandas, kind = import_pandas(), suffix_of(path).removeprefix(".")
     with table_errors(pandas, path):
-        check_header(pandas, path, path, kind)
         if kind == "parquet":
             frames, close = _parquet(path, 1, header=True)
         else:
@@ -116,8 +117,7 @@ def _frames(path, label: str, n_rows: int) -> Iterator[Any]:
     pandas, kind = import_pandas(), suffix_of(path).removeprefix(".")
     with table_errors(pandas, path):
         if kind != "parquet":
-            check_lines(path, path, kind)
-        check_header(pandas, path, path, kind)
+            check_lines(path, kind)
         frames, close = _parquet(path, n_rows) if kind == "parquet" else _text(pandas, path, kind, label, n_rows)
     try:
         while True:
@@ -131,14 +131,20 @@ def _frames(path, label: str, n_rows: int) -> Iterator[Any]:
 
 
 def _text(pandas: Any, path, kind: str, label: str, n_rows: int) -> tuple[Any, Any]:
+    with opened_bytes(path) as file:
+        check_header(pandas, path, buffered(file), kind)
     options: dict[str, Any] = dict(dtype={label: str}, keep_default_na=False, na_values=[""], chunksize=n_rows)
-    frames = read_text(pandas, path, kind, **options)
-    return frames, frames.close
+    held = ExitStack()
+    with held:
+        file = buffered(held.enter_context(opened_bytes(path)))
+        frames = held.enter_context(read_text(pandas, file, kind, **options))
+        return frames, held.pop_all().close
 
 
 def _parquet(path, n_rows: int, header: bool = False) -> tuple[Any, Any]:
     from pyarrow.parquet import ParquetFile
 
+    check_header(import_pandas(), path, path, "parquet")
     file = ParquetFile(path)
     parts = [file.schema_arrow.empty_table()] if header else file.iter_batches(n_rows)
     return (_named(part.to_pandas()) for part in parts), file.close

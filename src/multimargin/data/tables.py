@@ -31,16 +31,22 @@ from typing import Any
 
 import numpy as np
 
-from multimargin.data.file_bytes import CompressionError, opened_bytes, read_bytes
+from multimargin.data.file_bytes import CompressionError, buffered, opened_bytes, read_bytes
 
 COMPRESSED = (".gz", ".bz2", ".xz")
 SUFFIXES = (".csv", ".tsv", ".parquet")
+_EMPTY = " \t\r\n"  # a line of these is none to pandas
+_LONGEST_CELL = 2**31 - 1  # which the csv module has to be told; for all, and not back: others may be reading
 _MANY_VALUES = 20  # of a categorical column, before it is suspected of being a key
 _SHOWN = 12  # columns that an error lists
 
 
 class TableError(ValueError):
     """A table that cannot be used; the message names the file, the column and the row."""
+
+
+class CutShort(TableError):
+    """It ends in the middle of a line."""
 
 
 @dataclass(frozen=True)
@@ -219,17 +225,19 @@ def import_pandas() -> Any:
 
 
 class _File:
-    """A table that may be read more than once, even if it comes through a pipe."""
+    """A table that may be read more than once, even if it comes through a pipe. Compressed text is unpacked here, as
+    pandas leaves out what comes after the padding of a stream."""
 
     def __init__(self, path, kind: str | None = None):
         self.path = path
         self.kind = kind or suffix_of(path).removeprefix(".")
         piped = os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
-        self._content = bytes(read_bytes(path)) if piped else None
+        packed = self.kind != "parquet" and fspath(path).lower().endswith(COMPRESSED)
+        self.content = bytes(read_bytes(path)) if piped or packed else None
 
     def open(self) -> Any:
         """What pandas reads."""
-        return self.path if self._content is None else io.BytesIO(self._content)
+        return self.path if self.content is None else io.BytesIO(self.content)
 
 
 @contextlib.contextmanager
@@ -269,37 +277,55 @@ def check_header(pandas: Any, path, source: Any, kind: str) -> None:
             raise TableError(f"{path}: has {count} columns {name!r}; give each a name of its own")
 
 
-def check_lines(path, source: Any, kind: str) -> None:
-    """Refuse text whose lines have fewer columns than the header, as the last one of a file that was cut short: pandas
-    would take the others for empty. ``source`` is a path, or a file in memory."""
-    packed = opened_bytes(source) if isinstance(source, str | os.PathLike) else contextlib.nullcontext(source)
-    separator, columns = "\t" if kind == "tsv" else ",", 0
-    with packed as file, _long_fields():
-        text = io.TextIOWrapper(io.BufferedReader(file), "utf-8-sig", errors="replace", newline="")
-        lines = enumerate(text, 1)
-        for number, line in lines:
-            cells = line.count(separator) + 1
-            if '"' in line:  # which may hold separators, and go on in the next lines
-                rest = (following for _, following in lines)
-                cells = len(next(csv.reader(itertools.chain((line,), rest), delimiter=separator)))
-            elif cells == 1 and not line.strip():  # pandas leaves empty lines out, too
-                continue
+def check_lines(path, kind: str, content: bytes | None = None) -> str:
+    """What is odd about lines with fewer cells than the header, for which pandas takes empty ones; of a file, or its
+    content.
+
+    Raises
+    ------
+    CutShort
+        If the last line is such a one and does not even end.
+    """
+    packed = opened_bytes(path) if content is None else contextlib.nullcontext(io.BytesIO(content))
+    columns, short, first = 0, 0, 0
+    with packed as file:
+        text = io.TextIOWrapper(buffered(file), "utf-8-sig", newline="")
+        last = [""]
+        for number, cells in _counted(_remembered(text, last), "\t" if kind == "tsv" else ","):
             columns = columns or cells
             if cells < columns:
-                raise TableError(
-                    f"{path}: line {number} has {cells} of the header's {columns} columns: was the file cut short? "
-                    "Cells may be empty, but must be there"
-                )
+                short, first, here = short + 1, first or number, number
+    if short and here == number and not last[0].endswith(("\n", "\r")):
+        raise CutShort(
+            f"{path}: ends in line {number}, with {cells} of the header's {columns} columns: it was cut short"
+        )
+    lines = f"{short} lines have" if short > 1 else "a line has"
+    return (
+        f"{path}: {lines} fewer cells than the header, first line {first}; the others count as empty" if short else ""
+    )
 
 
-@contextlib.contextmanager
-def _long_fields() -> Iterator[None]:
-    """Texts may be longer than the csv module takes by itself."""
-    before = csv.field_size_limit(2**31 - 1)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)
+def _remembered(lines: Iterable[str], last: list[str]) -> Iterator[str]:
+    """The lines; ``last`` has the last one."""
+    for last[0] in lines:
+        yield last[0]
+
+
+def _counted(lines: Iterator[str], separator: str) -> Iterator[tuple[int, int]]:
+    """The number of each line that is not empty, and its cells. From the first quote on, in which there may be
+    separators and ends of lines, cell by cell."""
+    for number, line in enumerate(lines, 1):
+        if '"' in line:
+            csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
+            rest, before = csv.reader(itertools.chain((line,), lines), delimiter=separator), 0
+            for values in rest:
+                if len(values) > 1 or "".join(values).strip(_EMPTY):
+                    yield number + before, len(values)
+                before = rest.line_num
+            return
+        cells = line.count(separator) + 1
+        if cells > 1 or line.strip(_EMPTY):
+            yield number, cells
 
 
 def read_text(pandas: Any, source: Any, kind: str, **options: Any) -> Any:
@@ -333,7 +359,9 @@ def _whole(pandas: Any, file: _File) -> Any:
     """All columns, after a look at the lines."""
     if file.kind != "parquet":
         with table_errors(pandas, file.path):
-            check_lines(file.path, file.open(), file.kind)
+            odd = check_lines(file.path, file.kind, file.content)
+        if odd:
+            warnings.warn(odd, stacklevel=3)
     return _read(pandas, file)
 
 

@@ -44,7 +44,7 @@ def weights_of_part(class_weight: Any, labels: np.ndarray) -> Any:
     """Weights of classes for a machine of some of the rows: of the classes that those have."""
     if not isinstance(class_weight, Mapping):
         return class_weight
-    there = set(np.unique(labels).tolist())
+    there = set(labels.tolist())
     return {label: factor for label, factor in class_weight.items() if label in there}
 
 

@@ -194,6 +194,8 @@ def states_stay() -> Iterator[None]:
         _waiting.reset(before)
     for file in waiting:
         file.remove()
+    for file in waiting:
+        file.complain()
 
 
 def _stamp_of(path: Path) -> tuple[int, int, int] | None:

@@ -16,9 +16,8 @@ from multimargin import _core
 from multimargin.problems.formulations import Formulation
 
 _UNIT = float(np.finfo(np.float64).eps) / 2
-_ROUNDINGS_OF_ROW = (
-    100  # of the duals of a row, whose sum is not quite zero: steps take 1 - 1e-14 of a cap for all of it
-)
+# Of the duals of a row, whose sum is not quite zero: steps take 1 - 1e-14 of a cap for all of it.
+_ROUNDINGS_OF_ROW = 100
 _ROWS = 4096  # of a sum, at least
 _ROWS_PER_WEIGHT = 32  # times the weights, in rows: so that adding sums to V costs little beside the rows
 _MOST_WEIGHTS = 1 << 24  # with more, V is one sum: there would be two of them in memory
