@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from multimargin.linear.algorithm import Certificate, PassRecord
+from multimargin.linear.interrupts import Cancelled
 from multimargin.linear.loop import solve
 from multimargin.linear.machine import Machine
 from multimargin.linear.outcome import HISTORY, Limits, Outcome
@@ -312,6 +313,28 @@ def test_interrupt_inside_of_an_algorithm():
     assert run.outcome.stopped_by == "interrupt"
     assert run.collected[0].algorithm.n_passes == 3
     assert len(run.history) == 3
+
+
+def test_interrupt_while_a_machine_concludes():
+    """It gives up, and is taken as it is: the interrupt is what comes out, nothing else."""
+
+    class Concluding(Fake):
+        concluded = 0
+
+        def conclude(self):
+            self.concluded += 1
+            signal.raise_signal(signal.SIGINT)
+            assert self.cancelled  # at once, in all threads
+            raise Cancelled
+
+    machines = [Concluding(Counting(1e-9)) for _ in range(3)]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        run = Run(machines, Limits(max_iter=5), n_threads=2)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert run.interrupted and run.outcome.stopped_by == "interrupt"
+    assert sum(machine.concluded for machine in machines) == 1 and 0 < len(run.collected) < 3
 
 
 def test_interrupt_keeps_what_was_finished_before():

@@ -10,7 +10,8 @@ from multimargin import _core
 from multimargin.linear import machine as machine_module
 from multimargin.linear import rounding
 from multimargin.linear.algorithm import Certificate, PassRecord
-from multimargin.linear.machine import Cancelled, Machine, NotFinite
+from multimargin.linear.interrupts import Cancelled
+from multimargin.linear.machine import Machine, NotFinite
 from multimargin.problems.formulations import Formulation
 
 JOINT = Formulation("crammer_singer", False, 3)

@@ -13,7 +13,8 @@ from multimargin.linear import directions as directions_module
 from multimargin.linear import training
 from multimargin.linear.checkpoint import CheckpointError
 from multimargin.linear.directions import coherence
-from multimargin.linear.machine import Cancelled, Machine
+from multimargin.linear.interrupts import Cancelled
+from multimargin.linear.machine import Machine
 from multimargin.linear.state import State
 from tests.oracles import Problem, duals_of, run
 from tests.stops import StopAt

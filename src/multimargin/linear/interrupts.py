@@ -33,6 +33,10 @@ class Interrupt:
             raise KeyboardInterrupt
 
 
+class Cancelled(Exception):
+    """Work that was given up, as an interrupt came."""
+
+
 _chosen: list[Interrupt] = []  # in the main thread, the innermost last
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from multimargin.data.thread_pool import ThreadPool
 from multimargin.linear.checkpoint import Checkpoint
-from multimargin.linear.interrupts import deferred_interrupt
+from multimargin.linear.interrupts import Cancelled, deferred_interrupt
 from multimargin.linear.outcome import Epoch, Limits, Observer, Outcome
 from multimargin.linear.state import State, Stateful, number, part, parts, prefixed
 
@@ -254,7 +254,10 @@ class _Loop:
             self.unfinished[position] = machine.state()
             if at is not None:
                 self.unconcluded[at] = history[at]
-        objectives = machine.conclude()
+        try:
+            objectives = machine.conclude()
+        except Cancelled:  # by an interrupt that came meanwhile, which else waits until this is done
+            raise KeyboardInterrupt from None
         if at is not None:
             history[at] = (*history[at][:6], *objectives, *history[at][9:])
 

@@ -16,6 +16,7 @@ import numpy as np
 from multimargin import _core
 from multimargin.data.thread_pool import ThreadPool
 from multimargin.linear.algorithm import Algorithm, Certificate, Duals, ImpliesDuals, KeepsMore, PassRecord
+from multimargin.linear.interrupts import Cancelled
 from multimargin.linear.rounding import Sums, rounding_of_margins, sizes_of_terms
 from multimargin.linear.state import State, attributes, check_counts, number, part, prefixed, set_attributes
 from multimargin.problems.formulations import Formulation, check_feasible
@@ -34,10 +35,6 @@ _ROUNDING = 1e-7  # by which a dual value may exceed the primal value, relative
 
 class NotFinite(ValueError):
     """An objective is no number."""
-
-
-class Cancelled(Exception):
-    """The loop was interrupted while another thread was certifying."""
 
 
 class Machine:
