@@ -10,7 +10,7 @@ from multimargin.data.rows import as_rows
 from multimargin.linear.algorithm import Settings
 from multimargin.linear.examples import Examples
 from multimargin.linear.machine import Machine
-from multimargin.linear.rounding import Sums, rounding_of_margins
+from multimargin.linear.rounding import Sums, rounding_of_margins, sizes_of_terms
 from multimargin.linear.sdm import SequentialDual
 from multimargin.problems.formulations import Formulation
 
@@ -21,10 +21,10 @@ STEP = 2.0**-35
 ODD = np.round(1.98 / STEP) * STEP + STEP * (0.5 + 1 / 256)
 
 
-def machine_of(X, label, cap, formulation="one_vs_rest", squared=False, lanes=1):
+def machine_of(X, label, cap, formulation="one_vs_rest", squared=False, lanes=1, lists=True):
     rows = as_rows(X, 0.0)
     examples = Examples(X, rows, np.arange(len(label)), label, cap, rows.squared_norms(), 0.0)
-    algorithm = SequentialDual(Settings(options={"permutation": True, "restricted_step": True}))
+    algorithm = SequentialDual(Settings(options={"permutation": True, "restricted_step": lists}))
     machine = Machine(Formulation(formulation, squared, lanes), examples, algorithm, seed=0)
     algorithm.start(machine, warm=False)
     return machine
@@ -89,3 +89,15 @@ def test_many_weights_are_one_sum_and_few_are_many():
 def test_margins_of_weights_that_are_no_numbers_are_not_rounded():
     assert rounding_of_margins(np.array([np.inf]), 1.0)[1] == 0.0
     assert rounding_of_margins(np.array([4.0, 1.0]), 3.0)[1] == pytest.approx(2.0**-53 * 2 * 4 * 2)
+
+
+@pytest.mark.parametrize("lists", [False, True])
+@pytest.mark.parametrize(("formulation", "sizes"), [("weston_watkins", [12.0]), ("one_vs_rest", [12.0, 6.0, 6.0])])
+def test_terms_are_the_duals_of_other_classes(formulation, sizes, lists):
+    """Of a joint problem: the label's own is minus their sum."""
+    machine = machine_of(np.eye(4), np.zeros(4, np.int32), np.full(4, 9.0), formulation, True, 3, lists)
+    machine.set_duals(sp.csr_array(np.tile([3.0, -1.5, -1.5], (4, 1))))
+    (block,) = machine.blocks
+    assert block.pooled == (lists and formulation == "weston_watkins")
+    parts = [sizes_of_terms(machine.problem, block, begin, begin + 2) for begin in (0, 2)]
+    assert sum(parts).tolist() == sizes
