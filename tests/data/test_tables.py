@@ -2,6 +2,7 @@
 
 import io
 import os
+import sys
 import threading
 
 import numpy as np
@@ -250,3 +251,12 @@ def test_a_table_may_come_through_a_pipe(path):
     writer.join()
     expected, labels, roles = read_training_table(path, "y", Wanted())
     assert frame.equals(expected) and y.tolist() == labels.tolist() and columns == roles
+
+
+def test_parquet_without_pyarrow(tmp_path, monkeypatch):
+    path = tmp_path / "t.parquet"
+    pandas.DataFrame({"x": [1.0, 2.0], "y": [0, 1]}).to_parquet(path)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(ImportError, match=r"t\.parquet: .*need pyarrow: pip install .multimargin\[text\]"):
+        read_training_table(path, "y", Wanted())

@@ -3,6 +3,7 @@
 import signal
 import threading
 from fractions import Fraction
+from inspect import signature
 
 import numpy as np
 import pandas as pd
@@ -453,3 +454,11 @@ def test_refusals_before_any_fold(iris, options, weight, words, monkeypatch):
     monkeypatch.setattr(LinearSVM, "fit", None)
     with pytest.raises((TypeError, ValueError), match=words):
         LinearSVMCV(**options).fit(*iris, sample_weight=weight)
+
+
+def test_parameters_begin_as_those_of_linear_svm():
+    own, others = (signature(each.__init__).parameters for each in (LinearSVMCV, LinearSVM))
+    assert {name: own[name].default for name in own.keys() & others.keys()} == {
+        name: others[name].default for name in own.keys() & others.keys()
+    }
+    assert others.keys() - own.keys() == {"C", "memory_mb", "warm_start"}
