@@ -20,7 +20,8 @@ from multimargin.commands.stored_rows import datasets_of, is_store
 from multimargin.commands.train import _needs_no_scikit_learn
 from multimargin.data import folder_lock
 from multimargin.data.blocks import write_blocks
-from multimargin.data.tables import TableError, Wanted
+from multimargin.data.table_lines import TableError
+from multimargin.data.tables import Wanted
 from tests.commands.notes import Notes
 
 

@@ -14,11 +14,10 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from multimargin.data.file_bytes import compressed
 from multimargin.data.table_features import columns_of, n_features_of, transformer, unfamiliar
+from multimargin.data.table_lines import CutShort, TableError
 from multimargin.data.table_stream import Features, features_of, stream_table
 from multimargin.data.tables import (
     Columns,
-    CutShort,
-    TableError,
     Wanted,
     labels_as,
     listed,

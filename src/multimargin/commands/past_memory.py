@@ -56,7 +56,8 @@ def table_past_memory(args: argparse.Namespace, model: Any, terminal: Terminal) 
     """A table that is to be trained from blocks, as it may exceed the memory: it is read once here. Else None and, of
     one that may, why it is trained in memory."""
     from multimargin.commands.datasets import format_of, note_fractions, wanted_of
-    from multimargin.data.tables import CutShort, TableError, suffix_of
+    from multimargin.data.table_lines import CutShort, TableError
+    from multimargin.data.tables import suffix_of
     from multimargin.linear.solvers import STREAMING
     from multimargin.problems.formulations import PAIRWISE
 

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from multimargin.data.table_features import transformer
+from multimargin.data.table_lines import TableError
 from multimargin.data.table_stream import Piece, features_of, stream_table
-from multimargin.data.tables import Columns, TableError, Wanted, import_pandas, labels_in
+from multimargin.data.tables import Columns, Wanted, import_pandas, labels_in
 
 _ROWS = 20_000  # at a time, ...
 _SHARE = 64  # ... or as many as are this part of the memory

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from multimargin.data.file_bytes import buffered, opened_bytes
+from multimargin.data.table_lines import TableError, check_lines
 from multimargin.data.tables import (
-    TableError,
     Wanted,
     check_header,
-    check_lines,
     check_there,
     import_pandas,
     is_numeric,
