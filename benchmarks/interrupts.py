@@ -291,7 +291,9 @@ def main() -> int:
                 latency.append((seconds[0], seconds[1]))
         wrong = [what for what in told if what.startswith("wrong")]
         failures += [f"{kind}: {what}" for what in wrong]
-        failures += [f"{kind}: over before {tries} of {tries} interrupts but {len(told)}"] * (len(told) < wanted)
+        failures += [f"{kind}: {len(told)} of {wanted} interrupts came in time, in {tries} tries"] * (
+            len(told) < wanted
+        )
         everything += latency
         counts = f"{len(told):5} {told.count('usable'):7} {told.count('not fitted'):11} {len(wrong):6}"
         print(f"{kind:34} {counts} {percentiles(latency)}", flush=True)

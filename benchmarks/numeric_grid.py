@@ -8,7 +8,7 @@ Cells (grid_cells.py) are trained in child processes, many in each, so that one 
 ``--seconds`` is seen. A fit is not believed: both objectives are computed again, in long doubles, from what the model
 holds; in fractions, if the gap of a linear machine is larger then than it says. Kinds of endings:
 
-- converged: the gap, computed again, is at most what the model says (and what rounding leaves: see ``judged``)
+- converged: the gap is at most ``tol`` and, computed again, what the model says (and what rounding leaves: ROUNDING)
 - warned: a ConvergenceWarning that says the gap, which is computed again, too
 - refused: a ValueError, or a MemoryError (children have 6 GB), that says what to change
 - anything else is a failure, and listed: a crash, a hang, numbers that are not finite, weights of zero that are said to
@@ -91,6 +91,8 @@ def ended(one: Cell) -> tuple[str, str]:
         return ("warned", said[0]) if kind == "converged" else (kind, word)
     if model.dual_coef_.nnz == 0 and (abs(X).max() > 0):
         return "silent zero", "weights of zero for rows that are not"
+    if not model.worst_gap_ <= TOL:
+        return "wrong gap", f"converged, and says {model.worst_gap_:.3g}"
     return judged(one, model, X, y, weight)
 
 
